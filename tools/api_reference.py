@@ -22,7 +22,7 @@ PAGE = REPO / "docs" / "api.md"
 TOPICS = {
     "Data": (
         "Document", "RetrievedDocument", "Response", "EvaluationSample", "SystemOutputs", "EvaluationDataset",
-        "InMemoryDataset", "LazyDataset", "TargetCategory", "with_gold", "pool_outputs",
+        "InMemoryDataset", "LazyDataset", "load_dataset", "TargetCategory", "with_gold", "pool_outputs",
     ),
     "Evaluate": (
         "evaluate", "evaluate_stream", "evaluate_rankings", "evaluate_trec", "evaluate_files", "EvaluationPlan",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .errors import AueporaError as AueporaError
     from .errors import AueporaWarning as AueporaWarning
     from .io.grades import with_gold as with_gold
+    from .io.join import load_dataset as load_dataset
     from .io.trec_format import evaluate_trec as evaluate_trec
     from .judge.cache import RecordedCritic as RecordedCritic
     from .judge.critic import JudgePolicy as JudgePolicy
@@ -123,6 +124,7 @@ _EXPORTS = {
     "from_langchain": "systems.langchain",
     "from_llamaindex": "systems.llamaindex",
     "judge_relevance": "annotate.relevance",
+    "load_dataset": "io.join",
     "metric": "core.registry",
     "noise_curve": "runs.perturbed",
     "perturb_queries": "perturb.queries",

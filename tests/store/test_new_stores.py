@@ -4,6 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from auepora_eval.errors import StoreError
 from auepora_eval.store import RunStore
 from helpers.new_stores import quick_new_stores
 
@@ -25,3 +28,12 @@ def test_quick_stores_equal_migrated_ones(tmp_path: Path) -> None:
         RunStore.open(quick).close()
     assert _description(quick) == _description(migrated)
     assert _description(quick)[0]
+
+
+def test_a_path_opens_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    with RunStore(path) as store:
+        assert store.file == path
+        assert store.runs() == []
+    with pytest.raises(StoreError, match="missing.sqlite"):
+        RunStore(str(tmp_path / "missing.sqlite"), create=False)

@@ -102,9 +102,16 @@ class RunStore:
     records_decisions = True
     """Whether comparisons and gates that are computed with this object enter the register of decisions."""
 
-    def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
-        """Use ``open`` to create one."""
-        self._database = database
+    def __init__(
+        self, target: str | Path | Database, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
+    ) -> None:
+        """Open the store at a path or a ``postgresql://`` URL, and apply migrations.
+
+        ``secrets`` are strings that are written as ``***``, except in the ids of documents, citations and samples, on
+        which scores depend. Without ``create`` a missing store is an error. ``timeout`` is the number of seconds to
+        wait for another process that writes.
+        """
+        self._database = _open_database(target, create=create, timeout=timeout)
         self._hidden: frozenset[str] = frozenset()
         self._known_texts = KnownTexts()
         self._lock = threading.RLock()
@@ -114,19 +121,8 @@ class RunStore:
     def open(
         cls, target: str | Path, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
     ) -> Self:
-        """Open the store at a path or a ``postgresql://`` URL, and apply migrations.
-
-        ``secrets`` are strings that are written as ``***``, except in the ids of documents, citations and samples, on
-        which scores depend. Without ``create`` a missing store is an error. ``timeout`` is the number of seconds to
-        wait for another process that writes.
-        """
-        database = connect(target, create=create, timeout=timeout)
-        try:
-            migrate(database, create=create)
-        except BaseException:
-            database.close()
-            raise
-        return cls(database, secrets=secrets)
+        """Open the store at a path or a URL, as ``RunStore(target)`` does."""
+        return cls(target, secrets=secrets, create=create, timeout=timeout)
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Add secrets that must not be written."""
@@ -459,6 +455,19 @@ class RunStore:
 
     def _json(self, value: Any) -> str:
         return to_json(self._record_secrets.value(value))
+
+
+def _open_database(target: str | Path | Database, *, create: bool, timeout: float) -> Database:
+    """The database with its migrations applied; one that is open is returned as it is."""
+    if isinstance(target, Database):
+        return target
+    database = connect(target, create=create, timeout=timeout)
+    try:
+        migrate(database, create=create)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:

@@ -35,5 +35,5 @@ def test_a_path_opens_a_store(tmp_path: Path) -> None:
     with RunStore(path) as store:
         assert store.file == path
         assert store.runs() == []
-    with pytest.raises(StoreError, match="missing.sqlite"):
+    with pytest.raises(StoreError, match=r"missing\.sqlite"):
         RunStore(str(tmp_path / "missing.sqlite"), create=False)

@@ -12,24 +12,22 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import (
-    BatchOptions,
-    create_batch,
-    find_batch,
-    list_batches,
-    new_batch_id,
-    plan_batch,
-)
-from auepora_eval.annotate.batches import LEASE_S, BatchItem, LabelQueue
-from auepora_eval.annotate.calibration import calibrate, load_run_scores
-from auepora_eval.annotate.draws import read_all_draws, read_draws
-from auepora_eval.annotate.label_batch import BatchEntry, LabelBatch
-from auepora_eval.annotate.pool import read_human_grades, read_pair_draw
+from auepora_eval.calibration.calibrate import calibrate
+from auepora_eval.calibration.scores import load_run_scores
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownBatchError
+from auepora_eval.grades.human_grades import read_human_grades
 from auepora_eval.io.grades import Grade, write_grades
 from auepora_eval.io.jsonl import load_jsonl_dataset, save_jsonl_dataset
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, read_labels
+from auepora_eval.labels.batch import BatchEntry, LabelBatch
+from auepora_eval.labels.batch_files import create_batch, find_batch, list_batches
+from auepora_eval.labels.batch_items import BatchItem
+from auepora_eval.labels.batch_plans import BatchOptions, new_batch_id
+from auepora_eval.labels.draws import read_all_draws, read_draws
+from auepora_eval.labels.pair_draws import read_pair_draw
+from auepora_eval.labels.queue import LEASE_S, LabelQueue
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers import stored_runs
 
 MARKERS = ("first-run", "second-run", "doc-secret", "meta-secret", "q000", "run_")

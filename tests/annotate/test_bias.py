@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, Response, RunStore, SystemOutputs
-from auepora_eval.annotate.bias import MIN_ANSWERS, measure_bias, run_family
+from auepora_eval.calibration.bias import MIN_ANSWERS, measure_bias, run_family
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.judge.critic import JudgeRequest

@@ -11,19 +11,14 @@ import numpy as np
 import pytest
 
 from auepora_eval import RunStore, SystemOutputs
-from auepora_eval.annotate.calibration import (
-    SampleScores,
-    attach_answers,
-    load_run_scores,
-    read_score_file,
-)
-from auepora_eval.annotate.calibration import calibrate as calibrate_recorded
-from auepora_eval.annotate.calibration_report import CalibrationReport
-from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples
-from auepora_eval.annotate.sample_weights import weigh_samples
+from auepora_eval.calibration.calibrate import calibrate as calibrate_recorded
+from auepora_eval.calibration.report import CalibrationReport
+from auepora_eval.calibration.scores import SampleScores, attach_answers, load_run_scores, read_score_file
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
 from auepora_eval.io.sample_sets import read_ids
+from auepora_eval.labels.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples
+from auepora_eval.labels.sample_weights import weigh_samples
 from auepora_eval.metrics.generation_llm_judge import LLMFaithfulnessScore
 from auepora_eval.stats.calibration import corrected_mean
 from helpers.critics import ScriptedCritic
@@ -170,7 +165,7 @@ def test_annotator_agreement_comes_first() -> None:
 
 
 def test_markdown_escapes_model_output() -> None:
-    from auepora_eval.annotate.calibration import ShownAnswer
+    from auepora_eval.calibration.scores import ShownAnswer
 
     nasty = ShownAnswer("<script>alert(1)</script>", "a | b\n# heading", "[x](javascript:1)")
     scores = SampleScores(SCORES, "m", answers=lambda ids: dict.fromkeys(ids, nasty))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from auepora_eval import RunStore
-from auepora_eval.annotate.draws import draw_samples, record_draw
 from auepora_eval.io.labels import Label, write_labels
+from auepora_eval.labels.draws import draw_samples, record_draw
 from helpers.stored_runs import samples, scored
 
 pytestmark = pytest.mark.usefixtures("few_draws")

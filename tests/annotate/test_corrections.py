@@ -9,14 +9,6 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.corrections import (
-    MetricEffect,
-    RunEffect,
-    apply_corrections,
-    make_correction,
-    preview_corrections,
-    run_names,
-)
 from auepora_eval.cli.main import main
 from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.core.conventions import Conventions
@@ -25,6 +17,14 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.engine.evaluate import resolve_metrics
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownCorrectionError
 from auepora_eval.gates import check_gates
+from auepora_eval.grades.corrections import (
+    MetricEffect,
+    RunEffect,
+    apply_corrections,
+    make_correction,
+    preview_corrections,
+    run_names,
+)
 from auepora_eval.io.grades import CorrectedGold, Correction, CorrectionKind, CorrectionLog, GoldValue, gold_value
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMCorrectness
 from auepora_eval.report.explain import explain

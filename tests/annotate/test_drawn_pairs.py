@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.pool import read_pair_draw
 from auepora_eval.io.grades import Grade, read_grades, write_grades
+from auepora_eval.labels.pair_draws import read_pair_draw
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
 

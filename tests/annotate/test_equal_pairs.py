@@ -9,19 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.annotate import batch_plans
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, label_command, plan_batch, plan_comparison
-from auepora_eval.annotate.calibration import SampleScores, calibrate, load_compared_scores
-from auepora_eval.annotate.calibration_report import CalibrationReport
-from auepora_eval.annotate.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
+from auepora_eval.calibration import label_plans
+from auepora_eval.calibration.calibrate import calibrate
+from auepora_eval.calibration.label_plans import plan_comparison
+from auepora_eval.calibration.report import CalibrationReport
+from auepora_eval.calibration.scores import SampleScores
+from auepora_eval.calibration.stored_runs import load_compared_scores
 from auepora_eval.core.types import Response, SystemOutputs
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import Label, write_labels
+from auepora_eval.labels.batch_commands import label_command
+from auepora_eval.labels.batch_files import create_batch
+from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
 from auepora_eval.stats.calibration import corrected_difference
 from auepora_eval.stats.intervals import mean_interval, t_quantile, tail_probability
 from auepora_eval.stats.sampling import forecast, with_zeros
 from auepora_eval.stats.sequential import SequentialDesign
 from auepora_eval.store.runs import RunStore, decisions
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers.stored_runs import run, samples
 from helpers.ui_server import ui_server
 
@@ -286,7 +292,7 @@ def test_people_only_is_chosen_by_name(stored: Path, auepora: Cli) -> None:
 def test_a_draw_of_an_earlier_version_is_continued(stored: Path, auepora: Cli, type_lines: Callable[..., None]) -> None:
     """It has more samples than have different answers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_plans, "find_equal_answers", lambda *_: ())
+        patch.setattr(label_plans, "find_equal_answers", lambda *_: ())
         type_lines("r", "q")
         assert auepora(*FOR, "--n", "50")[0] == 0
     (draw,) = read_draws("pairs.jsonl").values()

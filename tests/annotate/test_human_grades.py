@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.annotate.pool import read_human_grades
 from auepora_eval.errors import DataFileError
+from auepora_eval.grades.human_grades import read_human_grades
 from auepora_eval.io.grades import Grade
 
 FORMS = {

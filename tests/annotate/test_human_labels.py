@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.annotate.agreement import (
+from auepora_eval.io.labels import Label, write_labels
+from auepora_eval.judge.ratings import Scale
+from auepora_eval.labels.agreement import (
     aggregate_labels,
     rater_agreement,
     read_annotations,
     reject_tuning_labels,
     select_labels,
 )
-from auepora_eval.io.labels import Label, write_labels
-from auepora_eval.judge.ratings import Scale
 
 
 def make_label(sample: str, label: Any, who: str = "ann", **more: Any) -> Label:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.annotate.agreement import annotator_agreement, find_disagreements, group_by_annotator, previous_labels
-from auepora_eval.annotate.session import PreviousLabel, load_population, read_items
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import Label, read_labels, write_labels
+from auepora_eval.labels.agreement import annotator_agreement, find_disagreements, group_by_annotator, previous_labels
+from auepora_eval.labels.items import PreviousLabel, load_population, read_items
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from auepora_eval import RunStore
-from auepora_eval.annotate.calibration import calibrate
-from auepora_eval.annotate.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
+from auepora_eval.calibration.calibrate import calibrate
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, read_labels, write_labels
+from auepora_eval.labels.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
 from auepora_eval.store.runs import decisions
 from helpers.requirements import need_data
 from helpers.stored_runs import run, samples

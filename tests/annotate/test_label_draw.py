@@ -8,17 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.annotate.draws import (
-    SINGLE_STRATUM,
-    LabelDraw,
-    draw_path,
-    draw_samples,
-    read_draws,
-    record_draw,
-)
-from auepora_eval.annotate.sample_weights import weigh_samples
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label
+from auepora_eval.labels.draws import SINGLE_STRATUM, LabelDraw, draw_path, draw_samples, read_draws, record_draw
+from auepora_eval.labels.sample_weights import weigh_samples
 
 
 def population(**sizes: int) -> dict[str, str]:

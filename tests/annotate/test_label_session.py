@@ -8,21 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auepora_eval.annotate.draws import Selection
-from auepora_eval.annotate.session import (
-    FormState,
-    GivenLabel,
-    LabelChange,
-    LabelFile,
-    LabelItem,
-    LabelScale,
-    ShownDocument,
-    handle_line,
-    restore_labels,
-    save_line,
-)
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, read_labels
+from auepora_eval.labels.choices import LabelScale
+from auepora_eval.labels.draws import Selection
+from auepora_eval.labels.form import FormState, GivenLabel, LabelChange, handle_line, restore_labels
+from auepora_eval.labels.items import LabelItem, ShownDocument
+from auepora_eval.labels.label_file import LabelFile
+from auepora_eval.labels.terminal_form import save_line
 from helpers.requirements import examples
 
 

@@ -8,19 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.session import (
-    FormState,
-    GivenLabel,
-    LabelItem,
-    LabelScale,
-    PreviousLabel,
-    ShownDocument,
-    build_item,
-    handle_line,
-    render_state,
-    restore_labels,
-    rubric,
-)
+from auepora_eval.labels.choices import LabelScale
+from auepora_eval.labels.form import FormState, GivenLabel, handle_line, restore_labels
+from auepora_eval.labels.items import LabelItem, PreviousLabel, ShownDocument, build_item
+from auepora_eval.labels.terminal_form import render_state, rubric
 
 HOSTILE = "a\x1b[2J\x1b]0;title\x07\x9b31m\rb\x00\u202edne\u2066\x7f\n::error::x\n##[error]x\r\n=cmd\u2028> q\ud800"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.pool import Pool, PooledDocument, gold_grades, pool_outputs, read_pool, write_pool
 from auepora_eval.errors import BadValueError, DataFileError
+from auepora_eval.grades.pool import Pool, PooledDocument, gold_grades, pool_outputs, read_pool, write_pool
 from auepora_eval.io.grades import Grade
 
 

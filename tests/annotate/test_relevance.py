@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.annotate.pool import PooledDocument
-from auepora_eval.annotate.relevance import judge_relevance, merge_known_grades, preview_relevance
 from auepora_eval.errors import BadTypeError, BadValueError, DataFileError, JudgeError
+from auepora_eval.grades.pool import PooledDocument
+from auepora_eval.grades.relevance import judge_relevance, merge_known_grades, preview_relevance
 from auepora_eval.io.grades import Grade, GradeLog, provenance_path, read_grades
 from auepora_eval.io.trec import load_qrels
 from auepora_eval.judge.critic import Judgement, JudgePolicy
@@ -95,7 +95,7 @@ def test_grades_are_journaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             super().add(grade)
 
     with monkeypatch.context() as changed:
-        changed.setattr("auepora_eval.annotate.relevance.GradeLog", Breaking)
+        changed.setattr("auepora_eval.grades.relevance.GradeLog", Breaking)
         with pytest.raises(DataFileError, match="the disk is full"):
             judge_relevance(POOL, ScriptedCritic(lambda _: {"rationale": "", "score": 1}), path)
     assert not Path(path).exists()

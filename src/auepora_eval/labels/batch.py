@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import BadValueError
-from .session import CHOICE_LABELS, CHOICES, GRADE_TEXTS, LabelChoice, LabelScale
+from .choices import CHOICE_LABELS, CHOICES, GRADE_TEXTS, LabelChoice, LabelScale
 
 Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
 """What the labels are for: to calibrate a judge, to decide between two runs, to grade documents, to accept or reject

@@ -14,15 +14,15 @@ from ..errors import AueporaWarning, BadValueError
 from ..io.labels import Label
 from ..judge.panel import LabelledItem, PanelWeights
 from ..judge.ratings import Scale
+from ..labels.agreement import aggregate_labels, reject_tuning_labels, select_labels
+from ..labels.draws import LabelDraw
+from ..labels.sample_weights import weigh_samples
 from ..runs.judging import read_panel_votes
 from ..runtime.files import write_text
 from ..stats.stacking import ENOUGH_LABELS, fit_stacked_weights, stacked_probability
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .agreement import aggregate_labels, reject_tuning_labels, select_labels
-from .calibration import SampleScores, load_run_scores
-from .draws import LabelDraw
-from .sample_weights import weigh_samples
+from .scores import SampleScores, load_run_scores
 
 
 def learn_weights(

@@ -8,7 +8,7 @@ from ..errors import ConflictError
 from ..io.jsonl import current_time
 from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from .agreement import decided_label
-from .label_batch import LabelBatch
+from .batch import LabelBatch
 
 
 class BatchJournal(LabelJournal):

@@ -18,7 +18,6 @@ _MAX_RATIO = 2.0
 """Probabilities of strata that differ by less than this factor count as equal in measures of agreement."""
 Basis = Literal["draw", "census", "assumed_random"]
 """Why labels represent the population: they were drawn at random, cover all of it, or the user states so."""
-
 ASSUMED_NOTE = "the labelled samples are assumed to be a random sample, as stated with --assume-random"
 
 

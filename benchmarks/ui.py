@@ -28,8 +28,7 @@ from typing import cast
 from urllib.parse import urlencode, urlsplit
 
 from auepora_eval.io.labels import Label, write_labels
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.labels.draws import read_draws
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.batch_planners import plan_batch

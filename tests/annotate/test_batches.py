@@ -20,9 +20,8 @@ from auepora_eval.io.grades import Grade, write_grades
 from auepora_eval.io.jsonl import load_jsonl_dataset, save_jsonl_dataset
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, read_labels
 from auepora_eval.labels.batch import BatchEntry, LabelBatch
-from auepora_eval.labels.batch_files import create_batch, find_batch, list_batches
 from auepora_eval.labels.batch_items import BatchItem
-from auepora_eval.labels.batch_plans import BatchOptions, new_batch_id
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch, find_batch, list_batches, new_batch_id
 from auepora_eval.labels.draws import read_all_draws, read_draws
 from auepora_eval.labels.pair_draws import read_pair_draw
 from auepora_eval.labels.queue import LEASE_S, LabelQueue

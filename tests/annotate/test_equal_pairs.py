@@ -10,17 +10,14 @@ import numpy as np
 import pytest
 
 from auepora_eval.calibration import label_plans
-from auepora_eval.calibration.calibrate import calibrate
+from auepora_eval.calibration.calibrate import calibrate, load_compared_scores
 from auepora_eval.calibration.label_plans import plan_comparison
 from auepora_eval.calibration.report import CalibrationReport
 from auepora_eval.calibration.scores import SampleScores
-from auepora_eval.calibration.stored_runs import load_compared_scores
 from auepora_eval.core.types import Response, SystemOutputs
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import Label, write_labels
-from auepora_eval.labels.batch_commands import label_command
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch, label_command
 from auepora_eval.labels.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
 from auepora_eval.stats.calibration import corrected_difference
 from auepora_eval.stats.intervals import mean_interval, t_quantile, tail_probability

@@ -14,8 +14,7 @@ from auepora_eval.compare.runs import DifferencePart, Leaderboard, MetricSplit, 
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.gates import check_gates
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.render.markdown import report_markdown
 from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import blocks_text, report_text

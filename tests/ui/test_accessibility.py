@@ -11,8 +11,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore

@@ -24,8 +24,7 @@ from auepora_eval.engine.evaluate import evaluate
 from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.io.labels import read_labels
 from auepora_eval.labels.batch import LabelBatch
-from auepora_eval.labels.batch_files import create_batch, find_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch, find_batch
 from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import StoredOutput

@@ -13,8 +13,7 @@ from starlette.routing import Mount, Route
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import LabelJournal, read_labels
 from auepora_eval.labels.batch import LabelBatch
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.labels.names import check_annotator
 from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.runs import RunStore

@@ -15,8 +15,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.cli.main import main
 from auepora_eval.labels.batch import LabelBatch
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.batch_planners import plan_batch

@@ -11,8 +11,7 @@ from auepora_eval.core.scores import Score
 from auepora_eval.io.labels import read_labels
 from auepora_eval.io.sample_sets import load_sample_set
 from auepora_eval.labels.batch import LabelBatch
-from auepora_eval.labels.batch_files import create_batch, find_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch, find_batch
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.batch_planners import plan_batch
 from helpers.browser_runs import document, put, scored

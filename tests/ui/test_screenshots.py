@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 from auepora_eval.cli.main import main
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.batch_planners import plan_batch
 from helpers.accessibility import load_all

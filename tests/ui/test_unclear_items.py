@@ -9,8 +9,7 @@ import pytest
 from auepora_eval.io.labels import read_labels
 from auepora_eval.labels.agreement import annotator_agreement
 from auepora_eval.labels.batch import LabelBatch
-from auepora_eval.labels.batch_files import create_batch
-from auepora_eval.labels.batch_plans import BatchOptions
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.batch_planners import plan_batch

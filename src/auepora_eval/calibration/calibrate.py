@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from ..compare.stores import biased_metrics, read_register, record_bias, register_decision
 from ..errors import BadValueError, did_you_mean
 from ..io.labels import Label
 from ..judge.ratings import Scale
 from ..labels.agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
-from ..labels.draws import LabelDraw
+from ..labels.draws import LabelDraw, record_verdict
 from ..labels.sample_weights import SampleWeights, joint_weights, representative_labels, weigh_samples
 from ..stats.agreement import (
     agreement_report,
@@ -39,9 +40,11 @@ from ..stats.permutation import association_p_value
 from ..stats.probabilities import probability_calibration
 from ..stats.sampling import with_zeros
 from ..stats.sequential import SequentialResult
-from .conclusion import CHANCE_P_VALUE, Evidence, conclude
-from .report import CalibrationReport, Disagreement, JudgeCalibration, count_of
-from .scores import SampleScores, ShownAnswer
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .earlier_labels import predict_labels
+from .report import CHANCE_P_VALUE, CalibrationReport, Disagreement, Evidence, JudgeCalibration, conclude, count_of
+from .scores import SampleScores, ShownAnswer, load_run_scores
 
 _RIGHT_FROM = 0.5
 _CORRELATIONS = {"pearson": pearson_report, "spearman": spearman_report, "kendall": kendall_report}
@@ -435,3 +438,61 @@ def _notes(run: SampleScores, human: AggregatedLabels) -> Iterator[str]:
             f"{count_of(len(run.without_score), 'sample')} without a score; "
             f"the corrected mean is of the {len(run.scores)} others"
         )
+
+
+# --- stored runs with labels: the scores to calibrate, and the register of verdicts ----------------------------------
+
+
+def labelled_metric(labels: Iterable[Label]) -> str | None:
+    """The metric that all labels name; ``None`` if they name none or several."""
+    names = {label.metric for label in labels}
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def load_compared_scores(
+    store: RunStore, records: Sequence[RunRecord], metric: str | None, draws: Mapping[str, Sequence[LabelDraw]]
+) -> list[SampleScores]:
+    """The scores of one run or two, with the predicted labels if the draw of a comparison has a calibrator."""
+    draw = comparison_draw(draws, records)
+    design = None if draw is None else draw.comparison
+    name = metric or (None if design is None else design.name)
+    found = [load_run_scores(store, record, name) for record in records]
+    if design is None or not design.features:
+        return found
+    calibrator = design.name, design.features, design.coefficients
+    return [
+        replace(one, predictions=predict_labels(store, record, *calibrator))
+        for one, record in zip(found, records, strict=True)
+    ]
+
+
+def comparison_draw(draws: Mapping[str, Sequence[LabelDraw]], records: Sequence[RunRecord]) -> LabelDraw | None:
+    """The recorded draw for the difference of two runs, if there is one."""
+    run_ids = {record.run_id for record in records}
+    of_first = draws.get(records[0].run_id, ()) if len(run_ids) == 2 else ()
+    return next((one for one in of_first if set(one.runs) == run_ids), None)
+
+
+def register_verdict(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    report: CalibrationReport,
+    draws: Mapping[str, Sequence[LabelDraw]],
+) -> CalibrationReport:
+    """Record the verdict in the register of the store; returns the report with how often the test set decided.
+
+    Nothing is recorded where the store object does not record decisions.
+    """
+    metric, reason = report.judged[0].metric, report.bias_sentence
+    if reason is not None or metric in biased_metrics(store, records):
+        record_bias(store, records, metric, reason)
+    if report.verdict is None:
+        return report
+    draw = comparison_draw(draws, records)
+    if draw is None:
+        register = register_decision(store, records, "comparison", {report.judged[0].metric: report.verdict})
+    else:
+        if store.records_decisions:
+            record_verdict(store, records[0], draw, report.verdict)
+        register = read_register(store, {one.fingerprint for one in records}, draw.runs)
+    return replace(report, register=register)

@@ -322,7 +322,7 @@ def export_command(dataset: str, output: str, labels: str | None, store: str | N
 
 def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
     from ..io.grades import CorrectionLog
-    from ..labels.batch_files import labels_folder
+    from ..labels.batch_plans import labels_folder
 
     return CorrectionLog(labels_folder(store, labels))
 

@@ -127,10 +127,9 @@ def calibrate_command(
     auepora judge calibrate --scores scores.jsonl --labels human.jsonl
     auepora judge calibrate latest --labels human.jsonl --learn-weights weights.json
     """
-    from ..calibration.calibrate import calibrate
+    from ..calibration.calibrate import calibrate, labelled_metric, register_verdict
     from ..calibration.report import calibration_short
     from ..calibration.scores import read_score_file
-    from ..calibration.stored_runs import labelled_metric, register_verdict
     from ..io.sample_sets import read_ids
     from ..labels.agreement import read_annotations
     from ..labels.draws import read_all_draws
@@ -188,8 +187,8 @@ def _run_scores(
     scores: str | None,
     draws: Mapping[str, Sequence[LabelDraw]],
 ) -> list[SampleScores]:
+    from ..calibration.calibrate import load_compared_scores
     from ..calibration.scores import attach_answers, read_score_file
-    from ..calibration.stored_runs import load_compared_scores
 
     if scores is not None:
         return [attach_answers(read_score_file(scores), store, records[0])]

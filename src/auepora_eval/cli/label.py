@@ -372,8 +372,7 @@ def pool_command(
 def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output: str, *, as_json: bool) -> None:
     """Draw pairs for people, and write them with the record of the draw."""
     from ..core.conventions import Conventions
-    from ..grades.drawn_pairs import correctable_metrics, draw_pairs
-    from ..grades.partial_grades import DEFAULT_METRICS
+    from ..grades.drawn_pairs import DEFAULT_METRICS, correctable_metrics, draw_pairs
     from ..grades.pool import write_drawn_pairs
     from ..labels.draws import draw_path
 

@@ -28,10 +28,15 @@ from ..stats.intervals import Floats, mean_interval
 from ..stats.partial_grades import graded_measure, require_enough_grades
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, iter_samples
-from .drawn_pairs import correctable_metrics, min_relevance_of, model_levels, pooled_pairs, ranked_measure
+from .drawn_pairs import (
+    DEFAULT_METRICS,
+    correctable_metrics,
+    min_relevance_of,
+    model_levels,
+    pooled_pairs,
+    ranked_measure,
+)
 from .human_grades import read_human_grades
-
-DEFAULT_METRICS = ("precision@10", "recall@10", "ndcg@10")
 
 
 @dataclass(frozen=True, slots=True)

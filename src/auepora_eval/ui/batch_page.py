@@ -13,18 +13,15 @@ from typing import Any, get_args
 
 from starlette.responses import RedirectResponse, Response
 
-from ..calibration.calibrate import calibrate
+from ..calibration.calibrate import calibrate, labelled_metric, load_compared_scores, register_verdict
 from ..calibration.report import CalibrationReport, agreement_blocks, look_blocks, report_blocks, verdict_sentence
-from ..calibration.stored_runs import labelled_metric, load_compared_scores, register_verdict
 from ..core.results import metric_labels
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
-from ..grades.partial_grades import DEFAULT_METRICS
+from ..grades.drawn_pairs import DEFAULT_METRICS
 from ..io.labels import LabelJournal
 from ..labels.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
 from ..labels.batch import LabelBatch, Purpose
-from ..labels.batch_commands import label_command, result_commands
-from ..labels.batch_files import create_batch, list_batches
-from ..labels.batch_plans import BatchOptions, new_batch_id
+from ..labels.batch_plans import BatchOptions, create_batch, label_command, list_batches, new_batch_id, result_commands
 from ..labels.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..labels.names import MAX_NAME
 from ..labels.queue import BatchProgress, LabelQueue

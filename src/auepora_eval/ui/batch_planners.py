@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..calibration.label_plans import plan_calibration, plan_comparison_batch
-from ..grades.batch_plan import plan_grades
+from ..grades.drawn_pairs import plan_grades
 from ..labels.batch import Purpose
 from ..labels.batch_plans import BatchOptions, BatchPlan, BatchPlanner, plan_drafts, plan_items, plan_review
 from ..store.runs import RunStore

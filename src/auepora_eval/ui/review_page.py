@@ -28,8 +28,7 @@ from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sampl
 from ..judge.ratings import Scale
 from ..labels.agreement import aggregate_labels
 from ..labels.batch import LabelBatch
-from ..labels.batch_files import create_batch, list_batches
-from ..labels.batch_plans import BatchOptions
+from ..labels.batch_plans import BatchOptions, create_batch, list_batches
 from ..labels.names import MAX_NAME
 from ..store.connect import default_labels
 from ..store.records import RunRecord

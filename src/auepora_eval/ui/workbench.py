@@ -40,7 +40,7 @@ from ..errors import (
 )
 from ..features.matching import has_spans
 from ..io.grades import CorrectionLog
-from ..labels.batch_files import batch_path, find_batch, labels_folder
+from ..labels.batch_plans import batch_path, find_batch, labels_folder
 from ..labels.queue import LabelQueue
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment

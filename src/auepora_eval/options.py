@@ -25,6 +25,7 @@ from typing import Annotated, Any, ClassVar, Literal, ParamSpec, TypeVar, get_ar
 from .errors import BadTypeError, BadValueError, did_you_mean
 
 __all__ = [
+    "Described",
     "Ge",
     "Gt",
     "Le",
@@ -37,6 +38,7 @@ __all__ = [
     "check_arguments",
     "check_options",
     "describe_type",
+    "first_problem",
     "option_types",
     "problem_of",
 ]
@@ -91,6 +93,13 @@ class NonEmpty:
     def holds(self, value: Any) -> bool:
         """Whether the value is not empty."""
         return bool(value.strip() if isinstance(value, str) else value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """How messages name the expected value, instead of by its type and limits: ``an id``."""
+
+    text: str
 
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -220,6 +229,9 @@ def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
     bounds = [one for one in constraints if isinstance(one, Bound)]
     if shown := [f"{one.symbol} {one.limit}" for one in bounds if one.shown]:
         description += " " + " and ".join(shown)
+    for one in metadata:
+        if isinstance(one, Described):
+            description = one.text
 
     def advice(value: Any) -> str:
         hidden = [one for one in bounds if not one.shown and base.has_type(value) and not one.holds(value)]
@@ -349,6 +361,17 @@ def _rules(target: Any) -> Mapping[str, Rule]:
 @functools.lru_cache(maxsize=1024)
 def _converted_fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
     return tuple(field for field in dataclasses.fields(cls) if "convert" in field.metadata)
+
+
+def first_problem(
+    target: Any, values: Mapping[str, Any], *, describe: Callable[[object], str] = show_value
+) -> tuple[str, str] | None:
+    """The first value that does not have the type which a class declares for it: its name and problem."""
+    rules = _rules(target)
+    for name, value in values.items():
+        if name in rules and not rules[name].accepts(value):
+            return name, rules[name].problem(value, describe)
+    return None
 
 
 def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:

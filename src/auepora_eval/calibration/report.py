@@ -20,7 +20,6 @@ from ..stats.intervals import Estimate, Interval, interval_ends
 from ..stats.probabilities import TOLERANCE, ProbabilityCalibration
 from ..stats.sequential import SequentialResult
 
-
 Usability = Literal["not_usable", "usable_with_correction", "usable"]
 _USABILITY_TEXT: dict[Usability, str] = {
     "not_usable": "not usable",

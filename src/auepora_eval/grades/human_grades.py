@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from ..errors import DataFileError
 from ..io.codec import LineError
-from ..io.grades import Grade, GradeKey, draw_errors
+from ..io.grades import Grade, GradeKey, make_grade
 from ..io.labels import Label, LabelJournal, iter_labels
 from ..io.problems import Problems
 from ..io.trec import load_qrels
@@ -117,28 +116,24 @@ def _journal_grades(path: Path) -> Iterator[tuple[int, Grade]]:
 
 
 def _parse_object(row: Mapping[str, Any]) -> Grade:
-    for key in ("sample_id", "doc_id"):
-        if not isinstance(row.get(key), str) or not row[key]:
-            raise LineError(f"field '{key}' must be an id, not {json.dumps(row.get(key))[:40]}")
     value = next((row[key] for key in _GRADE_KEYS if row.get(key) is not None), None)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise LineError(f"field 'grade' must be an integer, not {json.dumps(value)[:40]}")
-    error = next(draw_errors(row), None)
-    if error is not None:
-        raise LineError(f"field {error}")
-    return Grade(
-        row["sample_id"],
-        row["doc_id"],
-        value,
-        why=str(row.get("comment") or ""),
-        at=_text(row.get("at")),
-        draw=_text(row.get("draw")) or "",
-        probability=row.get("probability"),
-        position=row.get("position"),
-        shown=tuple(row.get("shown") or ()),
-    )
+    fields = {
+        "sample_id": row.get("sample_id"),
+        "doc_id": row.get("doc_id"),
+        "grade": value,
+        "why": str(row.get("comment") or ""),
+        "at": _text(row.get("at")),
+        "draw": _text(row.get("draw")) or "",
+        "probability": row.get("probability"),
+        "position": row.get("position"),
+        "shown": row.get("shown", []),
+    }
+    try:
+        return make_grade(fields)
+    except LineError as error:
+        raise LineError(f"field {error}") from error
 
 
 def _text(value: object) -> str | None:

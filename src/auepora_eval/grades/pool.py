@@ -13,14 +13,14 @@ import msgspec
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.codec import LineError
-from ..io.grades import Grade, GradeKey
+from ..io.grades import Grade, GradeKey, make_grade
 from ..io.join import iter_outputs
 from ..io.labels import Provenance
 from ..io.trec import judged_levels
 from ..io.values import parse_json
 from ..labels.draws import draw_path
 from ..labels.pair_draws import DrawnPair, PairDraw, read_pair_draw, write_pair_draw
-from ..options import PositiveInt, check_options
+from ..options import PositiveInt, check_options, first_problem
 from ..runtime.files import read_lines, write_lines
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -210,6 +210,10 @@ def gold_grades(samples: Iterable[EvaluationSample]) -> dict[GradeKey, Grade]:
 # --- pool files: JSON lines, one per query and document --------------------------------------------------------------
 
 _KEYS = ("sample_id", "query", "history", "doc_id", "text", "returned", "judged")
+_EXPECTED = {
+    "returned": "must map runs to the rank of the document",
+    "history": "must be a list of turns, each an object",
+}
 
 
 def write_pool(path: str | Path, documents: Iterable[PooledDocument]) -> None:
@@ -272,34 +276,25 @@ def _parse_document(row: object) -> PooledDocument:
     for key in ("sample_id", "doc_id"):
         if key not in given or given[key] == "":
             raise LineError(f"field '{key}' is missing")
-    for key in ("sample_id", "doc_id", "query", "text"):
-        if not isinstance(given.get(key, ""), str):
-            raise LineError(f"field '{key}' must be a string, not {given[key]!r:.80}")
-    returned, history = given.get("returned", {}), given.get("history", [])
-    if not isinstance(returned, Mapping) or not all(_is_integer(rank) for rank in returned.values()):
-        raise LineError("field 'returned' must map runs to the rank of the document")
-    if not isinstance(history, list) or not all(isinstance(turn, Mapping) for turn in history):
-        raise LineError("field 'history' must be a list of turns, each an object")
-    fields = {key: given[key] for key in ("sample_id", "doc_id", "query", "text") if key in given}
-    return PooledDocument(**fields, returned=returned, history=history, judged=_parse_grade(given))
+    judged = given.pop("judged", None)
+    wrong = first_problem(PooledDocument, given)
+    if wrong is not None:
+        key, problem = wrong
+        raise LineError(f"field '{key}' {_EXPECTED.get(key, problem)}")
+    document = PooledDocument(**{"history": [], **given})
+    return document if judged is None else replace(document, judged=_parse_grade(document, judged))
 
 
-def _parse_grade(row: Mapping[str, Any]) -> Grade | None:
-    value = row.get("judged")
-    if value is None:
-        return None
-    fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
-    grade: Any = fields.get("grade")
-    by: Any = fields.get("by", "human")
-    if not _is_integer(grade) or grade < 0 or by not in get_args(Provenance):
+def _parse_grade(document: PooledDocument, value: object) -> Grade:
+    fields = {"grade": None, "by": "human"}
+    if isinstance(value, Mapping):
+        fields |= {key: value[key] for key in fields if key in value}
+    grade = fields["grade"]
+    if first_problem(Grade, fields) is not None or not isinstance(grade, int) or grade < 0:
         raise LineError(
             f"field 'judged' must be an object with a 'grade' from 0 up and 'by' ({', '.join(get_args(Provenance))})"
         )
-    return Grade(row["sample_id"], row["doc_id"], grade, by)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return make_grade({"sample_id": document.sample_id, "doc_id": document.doc_id, **fields})
 
 
 # --- the pooled runs: stored runs by name, TREC runs and output files by path ----------------------------------------

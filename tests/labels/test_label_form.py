@@ -17,8 +17,7 @@ import pytest
 from auepora_eval.io.labels import read_labels
 from auepora_eval.labels.form import FormState
 from auepora_eval.labels.items import LabelItem
-from auepora_eval.labels.label_file import LabelFile
-from auepora_eval.labels.terminal_form import read_input_lines, run_form
+from auepora_eval.labels.terminal_form import LabelFile, read_input_lines, run_form
 
 Command = Callable[..., tuple[int, str, str]]
 LABEL = ("label", "latest", "--n", "5", "--stratify", "labels.scenario")

@@ -14,8 +14,7 @@ from auepora_eval.labels.choices import LabelScale
 from auepora_eval.labels.draws import Selection
 from auepora_eval.labels.form import FormState, GivenLabel, LabelChange, handle_line, restore_labels
 from auepora_eval.labels.items import LabelItem, ShownDocument
-from auepora_eval.labels.label_file import LabelFile
-from auepora_eval.labels.terminal_form import save_line
+from auepora_eval.labels.terminal_form import LabelFile, save_line
 from helpers.requirements import examples
 
 

@@ -1,4 +1,4 @@
-"""The report of a calibration: what it contains, and its rendering."""
+"""The report of a calibration: the conclusion about a judge, what else it contains, and its rendering."""
 
 from __future__ import annotations
 

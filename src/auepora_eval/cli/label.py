@@ -164,8 +164,8 @@ def command(
     from ..calibration.label_plans import plan_comparison
     from ..labels.choices import LabelScale
     from ..labels.draws import PEOPLE_ONLY, read_draws
-    from ..labels.label_file import LabelFile
     from ..labels.names import check_annotator
+    from ..labels.terminal_form import LabelFile
     from ..store.connect import default_store
     from .label_sessions import (
         adjudication_session,

@@ -29,8 +29,7 @@ from ..labels.draws import (
 )
 from ..labels.form import FormState, count_labels, restore_labels
 from ..labels.items import load_population, read_items, read_pairs
-from ..labels.label_file import LabelFile
-from ..labels.terminal_form import read_input_lines, run_form
+from ..labels.terminal_form import LabelFile, read_input_lines, run_form
 from ..render.tables import table
 from ..render.terminal import escape_line_breaks
 from ..runtime.files import is_writable

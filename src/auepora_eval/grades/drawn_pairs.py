@@ -1,4 +1,4 @@
-"""Draws of pairs from a pool for people to grade, and the metrics that their grades correct."""
+"""Draws of pairs from a pool for people to grade, the metrics that their grades correct, and batches of pairs."""
 
 from __future__ import annotations
 

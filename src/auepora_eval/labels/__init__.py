@@ -5,10 +5,9 @@
 * ``draws``, ``pair_draws``: random draws of samples to label and of pairs to grade, and designs of comparisons
 * ``sample_weights``: which labels a statistic may use, and the weight of each sample
 * ``agreement``: which labels count, and agreement between annotators
-* ``form``, ``terminal_form``: the labelling form as a state machine, and in a terminal
-* ``label_file``: the label file of a session in a terminal
-* ``batch``, ``batch_plans``, ``batch_files``: what a batch of labels is, its plan, and its files
-* ``batch_commands``: commands that label a batch, or use its labels
+* ``form``: the labelling form as a state machine
+* ``terminal_form``: the form in a terminal, and the label file of a session
+* ``batch``, ``batch_plans``: what a batch of labels is; its plan, its files, and its commands
 * ``batch_journal``, ``batch_items``, ``queue``: the labels and items of a batch, and the queue of its annotators
 * ``names``: names and texts of annotators
 """

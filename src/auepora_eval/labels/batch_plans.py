@@ -1,4 +1,7 @@
-"""Planning a batch of labels: what a person chooses for it, its items, and the forecast of what they can decide."""
+"""Planning a batch of labels: what a person chooses for it, its items, the forecast of what they can decide, its files.
+
+A batch is a file ``NAME.batch.json``; its draw is ``NAME.draw.json``, its labels are ``NAME.jsonl``.
+"""
 
 from __future__ import annotations
 

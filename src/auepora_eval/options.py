@@ -229,20 +229,25 @@ def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
     bounds = [one for one in constraints if isinstance(one, Bound)]
     if shown := [f"{one.symbol} {one.limit}" for one in bounds if one.shown]:
         description += " " + " and ".join(shown)
-    for one in metadata:
-        if isinstance(one, Described):
-            description = one.text
 
     def advice(value: Any) -> str:
         hidden = [one for one in bounds if not one.shown and base.has_type(value) and not one.holds(value)]
         return "".join(f"; it must be {one.symbol} {one.limit}" for one in hidden) or base.advice(value)
 
-    return dataclasses.replace(
+    rule = dataclasses.replace(
         base,
         description=description,
         is_valid=lambda value: base.is_valid(value) and all(one.holds(value) for one in constraints),
         advice=advice,
     )
+    for note in metadata:
+        if isinstance(note, Described):
+            return dataclasses.replace(rule, description=note.text, items=_no_items)
+    return rule
+
+
+def _no_items(_: object) -> Iterable[tuple[str, Any, Rule]]:
+    return ()
 
 
 def _choice(choices: tuple[Any, ...]) -> Rule:
@@ -369,8 +374,9 @@ def first_problem(
     """The first value that does not have the type which a class declares for it: its name and problem."""
     rules = _rules(target)
     for name, value in values.items():
-        if name in rules and not rules[name].accepts(value):
-            return name, rules[name].problem(value, describe)
+        rule = rules.get(name)
+        if rule is not None and not rule.accepts(value):
+            return name, rule.problem(value, describe)
     return None
 
 

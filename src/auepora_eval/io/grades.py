@@ -225,7 +225,9 @@ def make_grade(fields: Mapping[str, Any]) -> Grade:
     if wrong is not None:
         name, problem = wrong
         raise LineError(f"{name!r} {problem}")
-    return Grade(**{**fields, "shown": tuple(fields.get("shown", ()))})
+    if "shown" in fields:
+        fields = {**fields, "shown": tuple(fields["shown"])}
+    return Grade(**fields)
 
 
 def _shorten(value: object) -> str:

@@ -25,7 +25,6 @@ from typing import Annotated, Any, ClassVar, Literal, ParamSpec, TypeVar, get_ar
 from .errors import BadTypeError, BadValueError, did_you_mean
 
 __all__ = [
-    "Described",
     "Ge",
     "Gt",
     "Le",
@@ -38,7 +37,7 @@ __all__ = [
     "check_arguments",
     "check_options",
     "describe_type",
-    "first_problem",
+    "option_rules",
     "option_types",
     "problem_of",
 ]
@@ -93,13 +92,6 @@ class NonEmpty:
     def holds(self, value: Any) -> bool:
         """Whether the value is not empty."""
         return bool(value.strip() if isinstance(value, str) else value)
-
-
-@dataclasses.dataclass(frozen=True)
-class Described:
-    """How messages name the expected value, instead of by its type and limits: ``an id``."""
-
-    text: str
 
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -229,25 +221,20 @@ def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
     bounds = [one for one in constraints if isinstance(one, Bound)]
     if shown := [f"{one.symbol} {one.limit}" for one in bounds if one.shown]:
         description += " " + " and ".join(shown)
+    for note in metadata:
+        if isinstance(note, str):  # how messages name the expected value: ``an id``
+            description = note
 
     def advice(value: Any) -> str:
         hidden = [one for one in bounds if not one.shown and base.has_type(value) and not one.holds(value)]
         return "".join(f"; it must be {one.symbol} {one.limit}" for one in hidden) or base.advice(value)
 
-    rule = dataclasses.replace(
+    return dataclasses.replace(
         base,
         description=description,
         is_valid=lambda value: base.is_valid(value) and all(one.holds(value) for one in constraints),
         advice=advice,
     )
-    for note in metadata:
-        if isinstance(note, Described):
-            return dataclasses.replace(rule, description=note.text, items=_no_items)
-    return rule
-
-
-def _no_items(_: object) -> Iterable[tuple[str, Any, Rule]]:
-    return ()
 
 
 def _choice(choices: tuple[Any, ...]) -> Rule:
@@ -358,7 +345,8 @@ def _resolve(hint: Any, scope: Mapping[str, Any], *, optional: bool = False) -> 
 
 
 @functools.lru_cache(maxsize=1024)
-def _rules(target: Any) -> Mapping[str, Rule]:
+def option_rules(target: Any) -> Mapping[str, Rule]:
+    """The rules of a class's or function's options that are checked, by name."""
     compiled = {name: _compile(hint) for name, hint in option_types(target).items()}
     return {name: rule for name, rule in compiled.items() if rule is not _SCALARS[Any]}
 
@@ -366,18 +354,6 @@ def _rules(target: Any) -> Mapping[str, Rule]:
 @functools.lru_cache(maxsize=1024)
 def _converted_fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
     return tuple(field for field in dataclasses.fields(cls) if "convert" in field.metadata)
-
-
-def first_problem(
-    target: Any, values: Mapping[str, Any], *, describe: Callable[[object], str] = show_value
-) -> tuple[str, str] | None:
-    """The first value that does not have the type which a class declares for it: its name and problem."""
-    rules = _rules(target)
-    for name, value in values.items():
-        rule = rules.get(name)
-        if rule is not None and not rule.accepts(value):
-            return name, rule.problem(value, describe)
-    return None
 
 
 def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
@@ -391,11 +367,11 @@ def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
             given = getattr(target, field.name)
             if given is not field.default:
                 object.__setattr__(target, field.name, field.metadata["convert"](given))
-        rules = _rules(cls)
+        rules = option_rules(cls)
         wrong = {name: rule for name, rule in rules.items() if not rule.accepts(getattr(target, name))}
         values = {name: getattr(target, name) for name in wrong}
     else:
-        rules = _rules(target)
+        rules = option_rules(target)
         wrong = {name: rules[name] for name in values if name in rules and not rules[name].accepts(values[name])}
     if wrong:
         text = "; ".join(f"{name} {rule.problem(values[name], show_value)}" for name, rule in wrong.items())

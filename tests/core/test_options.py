@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from auepora_eval.errors import BadTypeError, BadValueError
+from auepora_eval.io.grades import first_problem
 from auepora_eval.options import (
-    Described,
     Ge,
     Gt,
     Le,
@@ -22,7 +22,6 @@ from auepora_eval.options import (
     check_arguments,
     check_options,
     describe_type,
-    first_problem,
     option_types,
     problem_of,
 )
@@ -161,8 +160,8 @@ def test_arguments_of_functions_and_constructors() -> None:
 class Row:
     """A line of a file."""
 
-    sample_id: Annotated[str, NonEmpty(), Described("an id")]
-    position: Annotated[int, Ge(1), Described("an integer from 1 up")] | None = None
+    sample_id: Annotated[str, NonEmpty(), "an id"]
+    position: Annotated[int, Ge(1), "an integer from 1 up"] | None = None
     other: Any = None
 
 

@@ -165,7 +165,7 @@ class Row:
     other: Any = None
 
 
-ROWS = [  # values, name and problem, why
+FILE_ROWS: list[tuple[dict[str, object], tuple[str, str] | None, str]] = [  # values, name and problem, why
     ({"sample_id": "q", "position": 1, "other": object()}, None, "all fit, and what is not declared is not checked"),
     ({"sample_id": " "}, ("sample_id", "must be an id, not ' '"), "an empty id"),
     ({"sample_id": 3, "position": 0}, ("sample_id", "must be an id, not 3"), "the first problem alone"),
@@ -174,6 +174,6 @@ ROWS = [  # values, name and problem, why
 ]
 
 
-@pytest.mark.parametrize(("values", "expected", "why"), ROWS, ids=[row[-1] for row in ROWS])
+@pytest.mark.parametrize(("values", "expected", "why"), FILE_ROWS, ids=[row[-1] for row in FILE_ROWS])
 def test_first_problem(values: dict[str, object], expected: tuple[str, str] | None, why: str) -> None:
     assert first_problem(Row, values) == expected

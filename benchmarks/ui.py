@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlencode, urlsplit
 
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.draws import read_draws
 from auepora_eval.io.labels import Label, write_labels
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
+from auepora_eval.labels.draws import read_draws
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from auepora_eval.ui.query_list import SIZES
 from auepora_eval.ui.run_tabs import TABS
 

@@ -22,17 +22,21 @@ from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, m
 LAYERS = (
     "_version", "errors", "options", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge",
     "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "sweep",
-    "annotate", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui", "cli", "pytest_plugin",
-    "__main__",
+    "labels", "grades", "calibration", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui", "cli",
+    "pytest_plugin", "__main__",
 )  # fmt: skip
 """Packages and top-level modules, lowest first. A module imports from its own package or from a lower one."""
 
 RE_EXPORTS = (
-    "core.errors", "core.runner", "metrics.additional", "metrics.generation_overlap",
+    "annotate", "annotate.agreement", "annotate.bias", "annotate.calibration", "annotate.corrections", "annotate.draws",
+    "annotate.relevance", "core.errors", "core.runner", "metrics.additional", "metrics.generation_overlap",
     "metrics.generation_semantic", "metrics.generation_text", "metrics.retrieval_basic", "metrics.retrieval_eval",
     "metrics.retrieval_ranking", "reporting", "reporting.plots", "reporting.tables",
 )  # fmt: skip
-"""Modules at the paths of the seeds: a docstring, imports and ``__all__``. Nothing in the package imports them."""
+"""Modules at the paths of the seeds or of earlier versions: a docstring, imports and ``__all__``.
+
+Nothing in the package imports them.
+"""
 
 BY_NAME = {
     ("core.registry", "metrics"): "the package of the built-in metrics, and the group of entry points",

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .annotate.calibration import calibrate as calibrate
-    from .annotate.pool import pool_outputs as pool_outputs
-    from .annotate.relevance import judge_relevance as judge_relevance
+    from .calibration.calibrate import calibrate as calibrate
     from .client import ClientReport as ClientReport
     from .client import RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
@@ -40,6 +38,8 @@ if TYPE_CHECKING:
     from .engine.evaluate import evaluate_stream as evaluate_stream
     from .errors import AueporaError as AueporaError
     from .errors import AueporaWarning as AueporaWarning
+    from .grades.pool import pool_outputs as pool_outputs
+    from .grades.relevance import judge_relevance as judge_relevance
     from .io.grades import with_gold as with_gold
     from .io.join import load_dataset as load_dataset
     from .io.trec_format import evaluate_trec as evaluate_trec
@@ -111,7 +111,7 @@ _EXPORTS = {
     "StructuredCritic": "judge.critic",
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
-    "calibrate": "annotate.calibration",
+    "calibrate": "calibration.calibrate",
     "diagnose": "runs.diagnose",
     "diagnose_plan": "runs.diagnose",
     "evaluate": "engine.evaluate",
@@ -123,7 +123,7 @@ _EXPORTS = {
     "from_haystack": "systems.haystack",
     "from_langchain": "systems.langchain",
     "from_llamaindex": "systems.llamaindex",
-    "judge_relevance": "annotate.relevance",
+    "judge_relevance": "grades.relevance",
     "load_dataset": "io.join",
     "metric": "core.registry",
     "noise_curve": "runs.perturbed",
@@ -131,7 +131,7 @@ _EXPORTS = {
     "plot_comparison": "report.plots",
     "plot_results": "report.plots",
     "plot_runs": "report.stored_plots",
-    "pool_outputs": "annotate.pool",
+    "pool_outputs": "grades.pool",
     "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "runs.perturbed",

@@ -37,6 +37,7 @@ __all__ = [
     "check_arguments",
     "check_options",
     "describe_type",
+    "option_rules",
     "option_types",
     "problem_of",
 ]
@@ -220,6 +221,9 @@ def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
     bounds = [one for one in constraints if isinstance(one, Bound)]
     if shown := [f"{one.symbol} {one.limit}" for one in bounds if one.shown]:
         description += " " + " and ".join(shown)
+    for note in metadata:
+        if isinstance(note, str):  # how messages name the expected value: ``an id``
+            description = note
 
     def advice(value: Any) -> str:
         hidden = [one for one in bounds if not one.shown and base.has_type(value) and not one.holds(value)]
@@ -341,7 +345,8 @@ def _resolve(hint: Any, scope: Mapping[str, Any], *, optional: bool = False) -> 
 
 
 @functools.lru_cache(maxsize=1024)
-def _rules(target: Any) -> Mapping[str, Rule]:
+def option_rules(target: Any) -> Mapping[str, Rule]:
+    """The rules of a class's or function's options that are checked, by name."""
     compiled = {name: _compile(hint) for name, hint in option_types(target).items()}
     return {name: rule for name, rule in compiled.items() if rule is not _SCALARS[Any]}
 
@@ -362,11 +367,11 @@ def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
             given = getattr(target, field.name)
             if given is not field.default:
                 object.__setattr__(target, field.name, field.metadata["convert"](given))
-        rules = _rules(cls)
+        rules = option_rules(cls)
         wrong = {name: rule for name, rule in rules.items() if not rule.accepts(getattr(target, name))}
         values = {name: getattr(target, name) for name in wrong}
     else:
-        rules = _rules(target)
+        rules = option_rules(target)
         wrong = {name: rules[name] for name in values if name in rules and not rules[name].accepts(values[name])}
     if wrong:
         text = "; ".join(f"{name} {rule.problem(values[name], show_value)}" for name, rule in wrong.items())

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, render_report_md, write_report
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
 from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed, split_table
@@ -15,6 +14,7 @@ from auepora_eval.compare.runs import DifferencePart, Leaderboard, MetricSplit, 
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.gates import check_gates
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.render.markdown import report_markdown
 from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import blocks_text, report_text
@@ -23,6 +23,7 @@ from auepora_eval.report.plots import plot_split
 from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers.scripted_critic import Scripted
 from helpers.stored_runs import Answer, run, samples, scored
 from helpers.ui_server import ui_server

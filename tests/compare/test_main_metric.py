@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.annotate.corrections import MetricEffect, RunEffect
 from auepora_eval.compare.metrics import equal_metrics, main_metric_name, rank_metrics
 from auepora_eval.compare.rendering import comparison_summary
 from auepora_eval.compare.runs import build_leaderboard
+from auepora_eval.grades.corrections import MetricEffect, RunEffect
 from auepora_eval.render.blocks import Details
 from auepora_eval.report.comparison_sections import compare_stored_runs, comparison_verdict
 from auepora_eval.report.run_sections import StoredRun

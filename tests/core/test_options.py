@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from auepora_eval.errors import BadTypeError, BadValueError
+from auepora_eval.io.grades import first_problem
 from auepora_eval.options import (
     Ge,
     Gt,
@@ -153,3 +154,26 @@ def test_arguments_of_functions_and_constructors() -> None:
         odd(c="x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword"):
         scaled(1, be=2)  # type: ignore[call-arg]
+
+
+@dataclass
+class Row:
+    """A line of a file."""
+
+    sample_id: Annotated[str, NonEmpty(), "an id"]
+    position: Annotated[int, Ge(1), "an integer from 1 up"] | None = None
+    other: Any = None
+
+
+FILE_ROWS: list[tuple[dict[str, object], tuple[str, str] | None, str]] = [  # values, name and problem, why
+    ({"sample_id": "q", "position": 1, "other": object()}, None, "all fit, and what is not declared is not checked"),
+    ({"sample_id": " "}, ("sample_id", "must be an id, not ' '"), "an empty id"),
+    ({"sample_id": 3, "position": 0}, ("sample_id", "must be an id, not 3"), "the first problem alone"),
+    ({"position": 0}, ("position", "must be an integer from 1 up, not 0"), "a described limit"),
+    ({"position": None, "unknown": 1}, None, "optional, and a name that is not declared"),
+]
+
+
+@pytest.mark.parametrize(("values", "expected", "why"), FILE_ROWS, ids=[row[-1] for row in FILE_ROWS])
+def test_first_problem(values: dict[str, object], expected: tuple[str, str] | None, why: str) -> None:
+    assert first_problem(Row, values) == expected

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.annotate.agreement import annotator_agreement, select_labels
-from auepora_eval.annotate.pool import read_human_grades
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError
+from auepora_eval.grades.human_grades import read_human_grades
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, iter_labels, read_labels, write_labels
 from auepora_eval.io.problems import Problems
+from auepora_eval.labels.agreement import annotator_agreement, select_labels
 from auepora_eval.runtime import files
 
 WHOLE = (

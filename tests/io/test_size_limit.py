@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from auepora_eval.annotate.calibration import read_score_file
-from auepora_eval.annotate.pool import read_pool
+from auepora_eval.calibration.scores import read_score_file
 from auepora_eval.cli.main import main
 from auepora_eval.errors import BadValueError, DataFileError
+from auepora_eval.grades.pool import read_pool
 from auepora_eval.io.corpus import Corpus
 from auepora_eval.io.grades import read_grades
 from auepora_eval.io.join import OutputIndex, load_dataset, load_outputs

@@ -20,10 +20,10 @@ from auepora_eval import (
     metric,
     prefer,
 )
-from auepora_eval.annotate.pool import PooledDocument
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.errors import AueporaError, AueporaWarning
 from auepora_eval.examples.llm_critic import ServerCritic
+from auepora_eval.grades.pool import PooledDocument
 from auepora_eval.judge.cache import RecordingCritic
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.nuggets import assign_nuggets, make_nuggets

@@ -17,8 +17,8 @@ from auepora_eval import (
     metric,
     prefer,
 )
-from auepora_eval.annotate.pool import PooledDocument
 from auepora_eval.errors import AueporaWarning, JudgeError
+from auepora_eval.grades.pool import PooledDocument
 from auepora_eval.judge.critic import Judgement, JudgeRequest
 from auepora_eval.judge.nuggets import make_nuggets
 from auepora_eval.judge.parse import read_answer

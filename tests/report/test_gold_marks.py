@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.session import build_item, read_items
 from auepora_eval.core.conventions import Conventions, Match
 from auepora_eval.engine.gold_match import MatchChoice
+from auepora_eval.labels.items import build_item, read_items
 from auepora_eval.render.blocks import DefinitionList
 from auepora_eval.report.browser.gold_marks import GoldMarks
 from auepora_eval.report.browser.listing import output_json

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.session import build_item
 from auepora_eval.compare import compare_queries, compute_aggregate
 from auepora_eval.compare.queries import Cause, explain_changes
+from auepora_eval.labels.items import build_item
 from auepora_eval.report.browser.gold_marks import GoldMarks
 from auepora_eval.report.browser.listing import output_json
 from auepora_eval.report.run_sections import StoredRun

@@ -11,10 +11,11 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelQueue
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
+from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers import browser_runs, report_pages, stored_runs
 from helpers.accessibility import (
     PHONE_WIDTH,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.annotate.batch_plans import find_batch, new_batch_id
-from auepora_eval.annotate.draws import draw_path
 from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.io.labels import LabelEvent, LabelJournal, read_labels
+from auepora_eval.labels.batch_plans import find_batch, new_batch_id
+from auepora_eval.labels.draws import draw_path
 from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import run, samples
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page

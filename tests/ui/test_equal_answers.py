@@ -7,13 +7,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from auepora_eval.annotate import batch_plans
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelQueue
-from auepora_eval.annotate.label_batch import LabelBatch
+from auepora_eval.calibration import label_plans
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import read_labels
+from auepora_eval.labels.batch import LabelBatch
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
+from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from auepora_eval.ui.workbench import page_message
 from helpers import stored_runs
 from helpers.ui_server import UiServer, ui_server
@@ -34,7 +35,7 @@ def new_batch(server: UiServer, **options: Any) -> LabelBatch:
     """A batch as earlier versions drew it, with pairs whose answers are equal."""
     given = {"purpose": "compare", "runs": ("old", "new"), "n": 20, "metric": "token_f1", **options}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_plans, "find_equal_answers", lambda *_: set())
+        patch.setattr(label_plans, "find_equal_answers", lambda *_: set())
         plan = plan_batch(server.workbench.store, BatchOptions(title="t", **given))
     return create_batch(server.workbench.labels, plan)
 

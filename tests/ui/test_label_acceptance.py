@@ -19,16 +19,17 @@ from urllib.parse import unquote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, find_batch, plan_batch
-from auepora_eval.annotate.batches import LabelQueue
-from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.engine.evaluate import evaluate
 from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.io.labels import read_labels
+from auepora_eval.labels.batch import LabelBatch
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch, find_batch
+from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers import fault_server, judge_server, stored_runs
 from helpers.accessibility import load_all
 from helpers.requirements import need

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 from starlette.routing import Mount, Route
 
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelQueue
-from auepora_eval.annotate.label_batch import LabelBatch
-from auepora_eval.annotate.names import check_annotator
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import LabelJournal, read_labels
+from auepora_eval.labels.batch import LabelBatch
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
+from auepora_eval.labels.names import check_annotator
+from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from auepora_eval.ui.security import NAME_COOKIE
 from auepora_eval.ui.server import PAGES
 from helpers import stored_runs

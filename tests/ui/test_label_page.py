@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.io.labels import Label, LabelJournal, read_labels
+from auepora_eval.labels.batch import LabelBatch
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from auepora_eval.ui.security import NAME_COOKIE
 from helpers import stored_runs
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page

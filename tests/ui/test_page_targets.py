@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.cli.main import main
+from auepora_eval.labels.batch import LabelBatch
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from auepora_eval.ui.run_tabs import TABS
 from helpers.accessibility import load_all
 from helpers.requirements import missing

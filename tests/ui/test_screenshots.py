@@ -13,9 +13,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.cli.main import main
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers.accessibility import load_all
 from helpers.browser_page import Watched
 from helpers.requirements import REPO

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.annotate.agreement import annotator_agreement
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelQueue
-from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.io.labels import read_labels
+from auepora_eval.labels.agreement import annotator_agreement
+from auepora_eval.labels.batch import LabelBatch
+from auepora_eval.labels.batch_plans import BatchOptions, create_batch
+from auepora_eval.labels.queue import LabelQueue
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.batch_planners import plan_batch
 from helpers import stored_runs
 from helpers.ui_server import UiServer, ui_server, workbench_page
 

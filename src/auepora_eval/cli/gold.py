@@ -17,7 +17,7 @@ from .options import complete_run, open_store, refuse_input_as_output, store_opt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..annotate.corrections import RunEffect
+    from ..grades.corrections import RunEffect
     from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..store.runs import RunStore
 
@@ -97,7 +97,7 @@ def propose_command(
     auepora gold propose latest q18 --reference "1817" --reference "in 1817"
     auepora gold propose latest q19 --invalid --why "no answer exists"
     """
-    from ..annotate.corrections import make_correction
+    from ..grades.corrections import make_correction
 
     values: dict[CorrectionKind, GoldValue] = {
         **({} if grade is None else {"grade": grade}),
@@ -196,7 +196,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     auepora gold preview
     auepora gold preview 5b1f0c6ad2e9 --json
     """
-    from ..annotate.corrections import preview_corrections, runs_of_dataset
+    from ..grades.corrections import preview_corrections, runs_of_dataset
 
     with open_store(store) as found:
         log = _correction_log(found, labels)
@@ -238,7 +238,7 @@ def apply_command(
     auepora gold apply 5b1f0c6ad2e9
     auepora gold apply
     """
-    from ..annotate.corrections import apply_corrections, runs_of_dataset
+    from ..grades.corrections import apply_corrections, runs_of_dataset
 
     if ids and every:
         raise click.UsageError("give ids or --all, not both")
@@ -302,7 +302,7 @@ def export_command(dataset: str, output: str, labels: str | None, store: str | N
     \b
     auepora gold export latest -o corrected.jsonl
     """
-    from ..annotate.corrections import corrected_dataset
+    from ..grades.corrections import corrected_dataset
     from ..io.jsonl import save_jsonl_dataset
 
     with open_store(store, output=output) as found:
@@ -321,8 +321,8 @@ def export_command(dataset: str, output: str, labels: str | None, store: str | N
 
 
 def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
-    from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
+    from ..labels.batch_plans import labels_folder
 
     return CorrectionLog(labels_folder(store, labels))
 
@@ -345,7 +345,7 @@ def _dataset_names(store: RunStore) -> dict[str, str]:
 
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
     """Print the effect on each run as a table, and below it the metrics that keep their value or have no new one."""
-    from ..annotate.corrections import run_names
+    from ..grades.corrections import run_names
     from ..render.tables import number_text, table
 
     if as_json:

@@ -40,8 +40,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..annotate.relevance import RelevanceReport
     from ..core.types import EvaluationSample, SystemOutputs
+    from ..grades.relevance import RelevanceReport
     from ..io.grades import Grade, GradeKey
     from ..judge.nuggets import NuggetReport
 
@@ -315,8 +315,8 @@ def relevance_command(
     auepora judge relevance pool.jsonl --plan plan.yaml -o qrels.txt --preview
     auepora judge relevance pool.jsonl --labels human.tsv -o qrels.txt
     """
-    from ..annotate.pool import read_pool
-    from ..annotate.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
+    from ..grades.pool import read_pool
+    from ..grades.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
     from ..io.grades import provenance_path, read_grades, write_grades
     from ..runs.judging import select_judge
     from ..runtime.secrets import Secrets
@@ -368,7 +368,7 @@ def relevance_command(
 
 def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
     """The human grades of all these files; for one document, the last file counts."""
-    from ..annotate.pool import read_human_grades
+    from ..grades.human_grades import read_human_grades
 
     return {key: grade for path in paths for key, grade in read_human_grades(path).items()}
 

@@ -24,10 +24,10 @@ from .options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..annotate.calibration import SampleScores
-    from ..annotate.calibration_report import CalibrationReport
-    from ..annotate.draws import LabelDraw
+    from ..calibration.report import CalibrationReport
+    from ..calibration.scores import SampleScores
     from ..io.labels import Label
+    from ..labels.draws import LabelDraw
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -127,11 +127,12 @@ def calibrate_command(
     auepora judge calibrate --scores scores.jsonl --labels human.jsonl
     auepora judge calibrate latest --labels human.jsonl --learn-weights weights.json
     """
-    from ..annotate.agreement import read_annotations
-    from ..annotate.calibration import calibrate, labelled_metric, read_score_file, register_verdict
-    from ..annotate.calibration_report import calibration_short
-    from ..annotate.draws import read_all_draws
+    from ..calibration.calibrate import calibrate, labelled_metric, register_verdict
+    from ..calibration.report import calibration_short
+    from ..calibration.scores import read_score_file
     from ..io.sample_sets import read_ids
+    from ..labels.agreement import read_annotations
+    from ..labels.draws import read_all_draws
 
     if len(runs) > 2:
         raise click.UsageError("give one run, or two to compare")
@@ -186,7 +187,8 @@ def _run_scores(
     scores: str | None,
     draws: Mapping[str, Sequence[LabelDraw]],
 ) -> list[SampleScores]:
-    from ..annotate.calibration import attach_answers, load_compared_scores, read_score_file
+    from ..calibration.calibrate import load_compared_scores
+    from ..calibration.scores import attach_answers, read_score_file
 
     if scores is not None:
         return [attach_answers(read_score_file(scores), store, records[0])]
@@ -197,7 +199,7 @@ def _learn_weights(
     store: RunStore, run: str, labels: Sequence[Label], metric: str | None, path: str, options: Mapping[str, Any]
 ) -> SampleScores:
     """Write the weights of the panel of a run; returns the scores of its stacked vote."""
-    from ..annotate.stacked_weights import learn_weights, write_weights
+    from ..calibration.panel_weights import learn_weights, write_weights
     from ..render.terminal import progress
 
     record = store.find(run)
@@ -271,9 +273,9 @@ def bias_command(
     auepora judge bias gpt-run llama-run --labels human.jsonl -m llm_faithfulness --family llama-run=llama
     auepora judge bias latest --preferences preferred.json
     """
-    from ..annotate.agreement import read_annotations
-    from ..annotate.bias import measure_bias
-    from ..annotate.draws import read_all_draws
+    from ..calibration.bias import measure_bias
+    from ..labels.agreement import read_annotations
+    from ..labels.draws import read_all_draws
 
     form = output_format(
         output, as_json=as_json, no_csv="a bias report cannot be written as CSV; write .json, .md or text"

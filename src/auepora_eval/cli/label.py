@@ -16,8 +16,8 @@ from .help_pages import Command
 from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option
 
 if TYPE_CHECKING:
-    from ..annotate.pool import Pool, PooledRuns
     from ..core.types import EvaluationSample
+    from ..grades.pool import Pool, PooledRuns
 
 
 @click.command(name="label", cls=Command)
@@ -136,7 +136,7 @@ def command(
     auepora label --release ann --labels labels/batch.jsonl
     """
     if release is not None:
-        from ..annotate.names import release_name
+        from ..labels.names import release_name
 
         if run is not None or agreement or adjudicate or compared is not None:
             raise click.UsageError("--release goes with --labels alone")
@@ -161,10 +161,11 @@ def command(
     if provenance == "model" and adjudicate:
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
-    from ..annotate.batch_plans import plan_comparison
-    from ..annotate.draws import PEOPLE_ONLY, read_draws
-    from ..annotate.names import check_annotator
-    from ..annotate.session import LabelFile, LabelScale
+    from ..calibration.label_plans import plan_comparison
+    from ..labels.choices import LabelScale
+    from ..labels.draws import PEOPLE_ONLY, read_draws
+    from ..labels.names import check_annotator
+    from ..labels.terminal_form import LabelFile
     from ..store.connect import default_store
     from .label_sessions import (
         adjudication_session,
@@ -326,7 +327,7 @@ def pool_command(
     auepora pool bm25 dense rerank --qrels qrels.txt --new-only -o more.jsonl
     auepora pool bm25 dense --qrels qrels.txt --draw 300 -m precision@10 -o grade.jsonl
     """
-    from ..annotate.pool import PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_pool
+    from ..grades.pool import PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_pool
     from ..io.grades import provenance_path, read_grades
 
     files = [run for run in runs if is_outputs_file(run)]
@@ -370,10 +371,10 @@ def pool_command(
 
 def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output: str, *, as_json: bool) -> None:
     """Draw pairs for people, and write them with the record of the draw."""
-    from ..annotate.draws import draw_path
-    from ..annotate.pool import correctable_metrics, draw_pairs, write_drawn_pairs
-    from ..annotate.relevance import DEFAULT_METRICS
     from ..core.conventions import Conventions
+    from ..grades.drawn_pairs import DEFAULT_METRICS, correctable_metrics, draw_pairs
+    from ..grades.pool import write_drawn_pairs
+    from ..labels.draws import draw_path
 
     chosen = correctable_metrics(parse_specs(metrics) or DEFAULT_METRICS, Conventions.of())
     draw = draw_pairs(pool, chosen, n, seed=seed)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ..annotate.agreement import (
+from ..errors import BadValueError, DataFileError, did_you_mean
+from ..labels.agreement import (
     AnnotatorAgreement,
     annotator_agreement,
     find_disagreements,
@@ -15,7 +16,8 @@ from ..annotate.agreement import (
     previous_labels,
     read_annotations,
 )
-from ..annotate.draws import (
+from ..labels.choices import LabelScale
+from ..labels.draws import (
     LabelDraw,
     describe_forecast,
     draw_samples,
@@ -25,19 +27,9 @@ from ..annotate.draws import (
     record_draw,
     require_same_draw,
 )
-from ..annotate.session import (
-    FormState,
-    LabelFile,
-    LabelScale,
-    count_labels,
-    load_population,
-    read_input_lines,
-    read_items,
-    read_pairs,
-    restore_labels,
-    run_form,
-)
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..labels.form import FormState, count_labels, restore_labels
+from ..labels.items import load_population, read_items, read_pairs
+from ..labels.terminal_form import LabelFile, read_input_lines, run_form
 from ..render.tables import table
 from ..render.terminal import escape_line_breaks
 from ..runtime.files import is_writable

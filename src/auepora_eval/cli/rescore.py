@@ -155,7 +155,7 @@ def command(
         record = found.find(run)
         rules = None if conventions == "auto" else conventions
         if grades is not None:
-            from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
+            from ..grades.partial_grades import partial_grades_text, read_partial_grades, rescore_with_grades
 
             partial = read_partial_grades(str(qrels), grades, draw)
             estimated = rescore_with_grades(found, record, partial, parse_specs(metrics), conventions=rules)

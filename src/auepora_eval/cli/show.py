@@ -306,8 +306,8 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
 
 def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> list[dict[str, Any]]:
     """The accepted gold corrections of a sample."""
-    from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
+    from ..labels.batch_plans import labels_folder
 
     accepted = CorrectionLog(labels_folder(store)).accepted(record.fingerprint)
     return [{**one.to_dict(), "text": one.describe()} for one in accepted if one.sample_id == sample_id]
@@ -650,8 +650,8 @@ def explain_command(
     auepora explain latest ndcg@10 --query q17
     auepora explain nightly token_f1 --query q17 -o q17.md
     """
-    from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
+    from ..labels.batch_plans import labels_folder
     from ..report.explain import explain, explanation_report
 
     no_csv = "explanations cannot be written as CSV; write .json, .md or text"

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..features.rankings import HIGHEST_LEVEL
+from ..options import Ge, Gt, Le, NonEmpty, option_rules, show_value
 from ..runtime.files import append, open_for_appending, read_lines, read_part, translate_write_errors, write_lines
 from .codec import LineError
 from .jsonl import Journal, current_time
@@ -26,14 +27,17 @@ from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
 """Query and document."""
+_Id = Annotated[str, NonEmpty(), "an id"]
+_Probability = Annotated[float, Gt(0), Le(1), "a number above 0 and at most 1"]
+_Position = Annotated[int, Ge(1), "an integer from 1 up"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
     """How relevant a document is to a query, with the source of the grade."""
 
-    sample_id: str
-    doc_id: str
+    sample_id: _Id
+    doc_id: _Id
     grade: int
     by: Provenance = "human"
     model: str = ""
@@ -47,9 +51,9 @@ class Grade:
     """The value before rounding, if repeats or probabilities gave a fraction."""
     draw: str = ""
     """The id of the draw that selected the document for a person."""
-    probability: float | None = None
+    probability: _Probability | None = None
     """The probability with which that draw selected it."""
-    position: int | None = None
+    position: _Position | None = None
     """Its position in the order of the draw, from 1."""
     shown: tuple[str, ...] = ()
     """What the person saw."""
@@ -194,7 +198,7 @@ def _read_provenance(path: Path) -> dict[GradeKey, Grade]:
 
 
 _LINE_START = b'{"sample_id":'
-_TEXT_FIELDS = ("model", "prompt", "why", "at", "draw")
+_REQUIRED = dict.fromkeys(("sample_id", "doc_id", "grade", "by"))
 
 
 def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
@@ -206,40 +210,40 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
-    problem = "not an object" if not isinstance(row, Mapping) else next(_validation_errors(row), None)
-    if problem is not None:
-        raise DataFileError(path, number, problem)
+    if not isinstance(row, Mapping):
+        raise DataFileError(path, number, "not an object")
     known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
-    return Grade(**known | ({"shown": tuple(known["shown"])} if "shown" in known else {}))
+    try:
+        return make_grade(_REQUIRED | known)
+    except LineError as error:
+        raise DataFileError(path, number, str(error)) from error
 
 
-def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("sample_id", "doc_id"):
-        if not isinstance(row.get(key), str) or not row[key]:
-            yield f"'{key}' must be an id, not {row.get(key)!r:.40}"
-    for key in ("grade", "model_grade"):
-        value = row.get(key)
-        if (value is not None or key == "grade") and (isinstance(value, bool) or not isinstance(value, int)):
-            yield f"'{key}' must be an integer, not {value!r:.40}"
-    if row.get("by") not in get_args(Provenance):
-        yield f"'by' must be one of {', '.join(get_args(Provenance))}, not {row.get('by')!r:.40}"
-    for key in _TEXT_FIELDS:
-        if not isinstance(row.get(key, ""), str):
-            yield f"'{key}' must be a string, not {row[key]!r:.40}"
-    yield from draw_errors(row)
+def make_grade(fields: Mapping[str, Any]) -> Grade:
+    """The grade with these fields of a file; a ``LineError`` names the first that does not have its declared type."""
+    wrong = first_problem(Grade, fields, _shorten)
+    if wrong is not None:
+        name, problem = wrong
+        raise LineError(f"{name!r} {problem}")
+    if "shown" in fields:
+        fields = {**fields, "shown": tuple(fields["shown"])}
+    return Grade(**fields)
 
 
-def draw_errors(row: Mapping[str, Any]) -> Iterator[str]:
-    """The errors in the fields that record how a document was selected for a person."""
-    probability, position, shown = row.get("probability"), row.get("position"), row.get("shown", [])
-    if probability is not None and not (
-        isinstance(probability, int | float) and not isinstance(probability, bool) and 0 < probability <= 1
-    ):
-        yield f"'probability' must be a number above 0 and at most 1, not {probability!r:.40}"
-    if position is not None and (isinstance(position, bool) or not isinstance(position, int) or position < 1):
-        yield f"'position' must be an integer from 1 up, not {position!r:.40}"
-    if not isinstance(shown, list) or not all(isinstance(one, str) for one in shown):
-        yield f"'shown' must be a list of strings, not {shown!r:.40}"
+def first_problem(
+    target: type, values: Mapping[str, Any], describe: Callable[[object], str] = show_value
+) -> tuple[str, str] | None:
+    """The first value that does not have the type which a class declares for it: its name and problem."""
+    rules = option_rules(target)
+    for name, value in values.items():
+        rule = rules.get(name)
+        if rule is not None and not rule.accepts(value):
+            return name, rule.problem(value, describe)
+    return None
+
+
+def _shorten(value: object) -> str:
+    return f"{value!r:.40}"
 
 
 # --- samples with these grades as their gold, and with their provenance ----------------------------------------------

@@ -13,36 +13,23 @@ from typing import Any, get_args
 
 from starlette.responses import RedirectResponse, Response
 
-from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
-from ..annotate.batch_plans import (
-    BatchOptions,
-    create_batch,
-    label_command,
-    list_batches,
-    new_batch_id,
-    plan_batch,
-    result_commands,
-)
-from ..annotate.batches import BatchProgress, LabelQueue
-from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
-from ..annotate.calibration_report import (
-    CalibrationReport,
-    agreement_blocks,
-    look_blocks,
-    report_blocks,
-    verdict_sentence,
-)
-from ..annotate.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
-from ..annotate.label_batch import LabelBatch, Purpose
-from ..annotate.names import MAX_NAME
-from ..annotate.relevance import DEFAULT_METRICS
+from ..calibration.calibrate import calibrate, labelled_metric, load_compared_scores, register_verdict
+from ..calibration.report import CalibrationReport, agreement_blocks, look_blocks, report_blocks, verdict_sentence
 from ..core.results import metric_labels
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
+from ..grades.drawn_pairs import DEFAULT_METRICS
 from ..io.labels import LabelJournal
+from ..labels.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
+from ..labels.batch import LabelBatch, Purpose
+from ..labels.batch_plans import BatchOptions, create_batch, label_command, list_batches, new_batch_id, result_commands
+from ..labels.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
+from ..labels.names import MAX_NAME
+from ..labels.queue import BatchProgress, LabelQueue
 from ..render.blocks import Block, Details, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
+from .batch_planners import plan_batch
 from .page_request import Fields, PageRequest, page_route
 from .workbench import T, Workbench, error_status, make_url, page_message, recorded_response, render_template, run_url
 

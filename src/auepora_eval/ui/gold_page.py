@@ -15,7 +15,10 @@ from urllib.parse import quote, unquote
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from ..annotate.corrections import (
+from ..core.scores import Scores
+from ..core.types import EvaluationSample, MetricResult
+from ..errors import AueporaError, BadValueError, ConflictError
+from ..grades.corrections import (
     MetricEffect,
     RunEffect,
     apply_corrections,
@@ -24,11 +27,8 @@ from ..annotate.corrections import (
     run_names,
     signature_before,
 )
-from ..annotate.names import MAX_NAME, MAX_TEXT
-from ..core.scores import Scores
-from ..core.types import EvaluationSample, MetricResult
-from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.grades import CorrectedGold, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..labels.names import MAX_NAME, MAX_TEXT
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value

@@ -16,12 +16,14 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from ..annotate.batches import BatchItem, ItemDisagreement, LabelQueue, Submission
-from ..annotate.label_batch import LabelBatch
-from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator, release_name
-from ..annotate.session import UNCLEAR_KEY, LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.labels import UNCLEAR, unclear_reason
+from ..labels.batch import LabelBatch
+from ..labels.batch_items import BatchItem
+from ..labels.choices import UNCLEAR_KEY, LabelChoice
+from ..labels.items import ShownDocument
+from ..labels.names import MAX_NAME, MAX_TEXT, check_annotator, release_name
+from ..labels.queue import ItemDisagreement, LabelQueue, Submission
 from .batch_page import batch_url
 from .marked_texts import ShownText, show_text
 from .page_request import Fields, PageRequest, page_route

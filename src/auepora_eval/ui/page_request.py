@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..annotate.batches import LabelQueue
 from ..errors import BadValueError
+from ..labels.queue import LabelQueue
 from ..store.records import RunRecord
 from .workbench import Workbench, make_url
 

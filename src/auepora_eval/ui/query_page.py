@@ -10,8 +10,8 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from ..annotate.corrections import runs_of_dataset
 from ..compare.filters import Condition, SampleFilter
+from ..grades.corrections import runs_of_dataset
 from ..render.html import shorten
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord, plan_conventions

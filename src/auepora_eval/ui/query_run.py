@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..annotate.corrections import returned_gold_texts
 from ..compare.chunks import QueryOutput, ranks_by_level
 from ..compare.columns import RunColumns
 from ..compare.filters import SampleFilter
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError
 from ..features.texts import RefusalDetector
+from ..grades.corrections import returned_gold_texts
 from ..render.html import pluralize
 from ..report.browser.gold_marks import GoldMarks, Hit
 from ..report.explain import in_panel_order

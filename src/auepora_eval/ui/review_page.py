@@ -13,12 +13,9 @@ from pathlib import Path
 import numpy as np
 from starlette.responses import RedirectResponse, Response
 
-from ..annotate.agreement import aggregate_labels
-from ..annotate.batch_plans import BatchOptions, create_batch, list_batches, plan_batch
-from ..annotate.calibration import judge_disagreements, load_run_scores
-from ..annotate.calibration_report import Disagreement
-from ..annotate.label_batch import LabelBatch
-from ..annotate.names import MAX_NAME
+from ..calibration.calibrate import judge_disagreements
+from ..calibration.report import Disagreement
+from ..calibration.scores import load_run_scores
 from ..compare.columns import ANSWERED, EMPTY
 from ..compare.filters import Condition, SampleFilter
 from ..compare.query_table import QueryTable
@@ -29,9 +26,14 @@ from ..io.jsonl import current_time
 from ..io.labels import Label, LabelEvent, LabelJournal
 from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sample_set_path, save_sample_set
 from ..judge.ratings import Scale
+from ..labels.agreement import aggregate_labels
+from ..labels.batch import LabelBatch
+from ..labels.batch_plans import BatchOptions, create_batch, list_batches
+from ..labels.names import MAX_NAME
 from ..store.connect import default_labels
 from ..store.records import RunRecord
 from ..store.runs import result_summaries
+from .batch_planners import plan_batch
 from .page_request import Fields, PageRequest, page_route
 from .query_list import QueryListPage, query_table, records_of
 from .workbench import Workbench, make_url, render_template

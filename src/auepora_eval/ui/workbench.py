@@ -22,8 +22,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ..annotate.batch_plans import batch_path, find_batch, labels_folder
-from ..annotate.batches import LabelQueue
 from ..compare.stores import DecisionRegister
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
@@ -42,6 +40,8 @@ from ..errors import (
 )
 from ..features.matching import has_spans
 from ..io.grades import CorrectionLog
+from ..labels.batch_plans import batch_path, find_batch, labels_folder
+from ..labels.queue import LabelQueue
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
 from ..report.run_sections import StoredRun

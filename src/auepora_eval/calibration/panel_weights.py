@@ -1,0 +1,91 @@
+"""Stacked weights of a panel, learned from the stored votes of its members and human labels."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import AueporaWarning, BadValueError
+from ..io.labels import Label
+from ..judge.panel import LabelledItem, PanelWeights
+from ..judge.ratings import Scale
+from ..labels.agreement import aggregate_labels, reject_tuning_labels, select_labels
+from ..labels.draws import LabelDraw
+from ..labels.sample_weights import weigh_samples
+from ..runs.judging import read_panel_votes
+from ..runtime.files import write_text
+from ..stats.stacking import ENOUGH_LABELS, fit_stacked_weights, stacked_probability
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .scores import SampleScores, load_run_scores
+
+
+def learn_weights(
+    store: RunStore,
+    record: RunRecord,
+    labels: Iterable[Label],
+    metric: str | None = None,
+    *,
+    scale: str | None = None,
+    tuned_on: Collection[str] = (),
+    leave_out_tuned: bool = False,
+    seed: int = 0,
+    draws: Mapping[str, list[LabelDraw]] | None = None,
+    assume_random: bool = False,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> tuple[PanelWeights, SampleScores]:
+    """Learn stacked weights from human labels of a run; returns them, and the scores of a stacked vote.
+
+    Answers with a label are scored by coefficients that their own label did not enter, so that these scores may be
+    compared with the labels. Answers to one question stay in one fold. Labels need a draw, as in ``calibrate``.
+    """
+    run = load_run_scores(store, record, metric)
+    if run.range != (0.0, 1.0):
+        raise BadValueError(f"{run.metric} is not between 0 and 1: a stacked vote is a probability")
+    kept, _ = select_labels(labels, names=run.run_names, metric=run.metric)
+    kept, _ = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
+    human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
+    scored = [one for one in human.values if one in run.scores]
+    sample_weights = weigh_samples(kept, scored, run.scores, draws, run.run_names, assume_random=assume_random)
+    panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
+    usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}
+    ids = [one for one in usable if one in human.values and one in sample_weights.ids]
+    target = np.array([human.values[one] if run.higher_is_better else 1 - human.values[one] for one in ids])
+    clusters = None if run.clusters is None else np.array([run.clusters[one] for one in ids], dtype=np.intp)
+    votes = np.array([usable[one] for one in ids]).reshape(len(ids), len(panel.members))
+    relative = sample_weights.relative_weights
+    fitted = fit_stacked_weights(
+        votes, target, clusters=clusters, seed=seed, weights=[relative[one] for one in ids] if relative else None
+    )
+    if len(ids) < ENOUGH_LABELS:
+        warnings.warn(
+            f"the weights are learned from {len(ids)} labels; below {ENOUGH_LABELS} a majority vote is usually as good",
+            AueporaWarning,
+            stacklevel=2,
+        )
+    items = tuple(LabelledItem(one, panel.digests[one], fold) for one, fold in zip(ids, fitted.folds, strict=True))
+    weights = PanelWeights(
+        panel.members, run.metric, panel.prompt_id, fitted.coefficients, fitted.fold_coefficients, items
+    )
+    scores = dict(zip(usable, stacked_probability(fitted.coefficients, list(usable.values())).tolist(), strict=True))
+    scores |= dict(zip(ids, fitted.out_of_fold(votes).tolist(), strict=True))
+    return weights, replace(run, scores=scores, notes=(*run.notes, _note(weights)))
+
+
+def _note(weights: PanelWeights) -> str:
+    _, *by_member = weights.coefficients
+    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in zip(weights.members, by_member, strict=True))
+    return (
+        f"the scores are those of a stacked vote, with weights from {len(weights.items)} labels in "
+        f"{len(weights.fold_coefficients)} folds ({shown}); a labelled answer is scored by the labels of other folds"
+    )
+
+
+def write_weights(weights: PanelWeights, path: str | Path) -> None:
+    """Write a weights file."""
+    write_text(Path(path), [json.dumps(weights.to_dict(), indent=2, ensure_ascii=False), "\n"])

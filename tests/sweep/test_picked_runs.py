@@ -1,5 +1,7 @@
 """What a run carries that was picked in a sweep: in comparisons, gates, lists and pages."""
 
+import html
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -147,8 +149,6 @@ def test_the_page_of_a_sweep(project: Callable[..., SweepProject]) -> None:
     grid = {"system.args.right": [0.2, 0.8], "system.args.model": ["small", "large"]}
     mine.run(mine.source({"grid": grid, "delta": 0.1}), name="<b>it</b>")
     with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
-        listed = server.get("/runs").text
-        assert "&lt;b&gt;it&lt;/b&gt;</bdi> (4 runs)" in listed
         page = server.get("/sweep?name=%3Cb%3Eit%3C%2Fb%3E")
         assert page.status == 200
         assert "Ship (0.8, small): the cheapest of 4 configurations" in page.text
@@ -157,3 +157,27 @@ def test_the_page_of_a_sweep(project: Callable[..., SweepProject]) -> None:
         assert server.get("/sweep?name=nothing").status == 404
         assert server.get("/sweep").status == 400
         assert not read_register(store, [store.runs()[0].fingerprint], []).before  # a page records nothing
+
+
+def test_a_sweep_is_a_folded_group_of_runs(project: Callable[..., SweepProject]) -> None:
+    mine = project(20)
+    grid = {"system.args.right": [0.2, 0.8], "system.args.model": ["small", "large"]}
+    mine.run(mine.source({"grid": grid}), name="<b>it</b>")
+    with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
+        scored(store, "alone", samples(20), {"exact_match": np.ones(20)})
+        folded = server.get("/runs").text
+        assert "&lt;b&gt;it&lt;/b&gt;</bdi></a>" in folded
+        assert folded.count(' aria-expanded="false"') == 1
+        assert re.search(r"Sweep of 4 runs · best exact_match 0\.\d+<", folded)
+        assert folded.count('name="run"') == 1  # that of no sweep
+        link = re.search(r'class="fold"[^>]* href="([^"]+)"', folded)
+        assert link is not None
+        opened = server.get(html.unescape(link[1])).text
+        assert opened.count('name="run"') == 5
+        assert opened.count(' aria-expanded="true"') == 1
+        assert opened.index("it&lt;/b&gt; [0.2, small]") > opened.index("it&lt;/b&gt; [0.8, large]")  # newest first
+        again = re.search(r'class="fold"[^>]* href="([^"]+)"', opened)
+        assert again is not None
+        assert html.unescape(again[1]) == "/runs"
+        assert server.get("/runs?q=large").text.count('name="run"') == 2  # what is searched for is not hidden
+        assert server.get("/runs?where=tag%3Dbaseline").text.count("Sweep of") == 0

@@ -1,17 +1,26 @@
-"""The page of a sweep: its conclusion, the table of configurations, and quality by cost."""
+"""A sweep: its row in the list of runs; its page with the conclusion, the configurations, and quality by cost."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 from starlette.responses import Response
 
-from ..compare.sweeps import find_sweep, sweep_runs
+from ..compare.pairing import lookup_metric
+from ..compare.sweeps import SWEEP, SWEEP_TAG, find_sweep, sweep_runs
+from ..core.results import display_name
 from ..errors import BadValueError
+from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore
 from ..sweep.answer import SweepAnswer, answer_sweep
 from ..sweep.rendering import answer_sections, conclusion
+from .numbers import metric_number, time_ago
 from .page_request import PageRequest, page_route
+from .run_filter import RunFilter
+from .run_table import ResultSummaries
 from .workbench import Workbench, render_template
 
 _SIZE = 100_000
@@ -48,3 +57,66 @@ def read_answer(workbench: Workbench, name: str) -> SweepAnswer:
 
 
 ROUTES = [page_route("/sweep", sweep_page)]
+
+
+# --- a sweep as a row of the list of runs, above its runs or in place of them ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SweepGroup:
+    """The listed runs of a sweep as one row."""
+
+    name: str
+    runs: Sequence[RunRecord]
+    is_open: bool
+    """Whether the runs are listed below the row."""
+    best: str = ""
+    """The deciding metric with its best value in a finished run."""
+
+    @property
+    def count(self) -> str:
+        """How many configurations there are, and how many of them did not finish."""
+        unfinished = sum(run.status is not RunStatus.FINISHED for run in self.runs)
+        text = f"{len(self.runs)} runs"
+        return f"{text}, {unfinished} not finished" if unfinished else text
+
+    @property
+    def when(self) -> str:
+        """When the first of its runs began, as people say it."""
+        return time_ago(min(run.created_at for run in self.runs))
+
+
+def fold_sweeps(
+    records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, ResultSummaries]
+) -> tuple[list[RunRecord], dict[str, SweepGroup]]:
+    """The runs to list, of a folded sweep only the first one, and the row above a run by its id.
+
+    The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs.
+    """
+    members: dict[str, list[RunRecord]] = {}
+    for record in records:
+        tag = next((tag for tag in record.tags if tag.startswith(SWEEP_TAG)), record.run_id)
+        members.setdefault(tag, []).append(record)
+    listed: list[RunRecord] = []
+    groups: dict[str, SweepGroup] = {}
+    for tag, runs in members.items():
+        name = tag.removeprefix(SWEEP_TAG)
+        is_open = name in run_filter.opened or run_filter.is_searching
+        if name != tag:
+            groups[runs[0].run_id] = SweepGroup(name, runs, is_open, _best_value(runs, results))
+        listed += runs if is_open or name == tag else runs[:1]
+    return listed, groups
+
+
+def _best_value(runs: Sequence[RunRecord], results: Mapping[str, ResultSummaries]) -> str:
+    """The deciding metric with its best value; empty without a value."""
+    found = []
+    for run in runs:
+        result = results[run.run_id].by_name.get((run.plan.get(SWEEP) or {}).get("decide", ""))
+        if run.status is RunStatus.FINISHED and result is not None and result.defined:
+            sign = 1 if lookup_metric(result, run, {}).higher_score_is_better else -1
+            found.append((sign * result.value, result))
+    if not found:
+        return ""
+    best = max(found, key=itemgetter(0))[1]
+    return f"best {display_name(best)} {metric_number(best, best.value)}"

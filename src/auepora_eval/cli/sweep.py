@@ -145,7 +145,7 @@ def command(
         echo_err(f"Stopped: {stopped}", always=True)
         echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
     is_complete = show(prepared.sweep.name, prepared.where, form, output, is_whole=is_whole)
-    if stop.finishing and not runner.meter.exceeded:
+    if stop.finishing and not runner.meter.problem:
         sys.exit(INTERRUPTED)
     if not is_complete:
         sys.exit(STOPPED_EARLY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,18 +15,21 @@ from ..core.results import Results
 from ..core.scores import Scores, Status
 from ..errors import BadValueError, UnknownRunError, did_you_mean
 from ..plan.source import PlanSource, split_key
-from ..plan.sweep import SWEPT_SECTIONS, SweepPlan, make_configurations
+from ..plan.sweep import SweepPlan, make_configurations
 from ..stats.intervals import Bools, Floats, Ints, mean_interval
 from ..stats.selection import ALPHA, ConfigurationScores
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
-from .metrics import build_comparisons
+from .metrics import ComparisonInputs, build_comparisons
 from .pairing import MetricMeta
 
 SWEEP = "sweep"
 """The key of the plan of a run of a sweep, which is about the sweep."""
 SWEEP_TAG = "sweep:"
 """The beginning of the tag of the runs of a sweep; its name follows."""
+
+SYSTEM_SECTIONS = ("system", "outputs", "run")
+"""Sections of a plan whose values say how outputs are made."""
 
 ELIMINATED_TAG = "eliminated"
 """The tag of a run that is worse than another configuration, by the looks of its sweep."""
@@ -149,6 +152,8 @@ class SweepScores:
     label: str
     """The metric, for display."""
     notes: tuple[str, ...]
+    refused: Mapping[int, str]
+    """By place why a run that finished cannot be compared with the others."""
 
     @property
     def inside(self) -> Clusters | None:
@@ -191,21 +196,49 @@ def read_sweep_scores(store: RunStore, sweep: SweepPlan, runs: Sequence[RunRecor
             failed.append(place)
     if not finished:
         return None
-    records = list(finished.values())
-    compared = records * 2 if len(records) == 1 else records
-    built = build_comparisons(
-        store, compared, metrics=[sweep.decide], delta=None, primary=[sweep.decide], other_dataset=False
-    )
-    if sweep.decide in built.refused:
-        raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {built.refused[sweep.decide]}")
+    refused: dict[int, str] = {}
+    built = _compare_all(store, sweep, finished.values())
+    if isinstance(built, str):
+        refused = _refusals(store, sweep, finished)
+        finished = {place: run for place, run in finished.items() if place not in refused}
+        problem, built = built, _compare_all(store, sweep, finished.values())
+        if isinstance(built, str):
+            raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {problem}")
     pairs = {given.runs: given.pair for given in built.inputs}
     columns: list[Scores | None] = [pairs[0, 1].first]
-    columns += [pairs[0, place].second for place in range(1, len(records))]
+    columns += [pairs[0, place].second for place in range(1, len(finished))]
     columns += [None] * len(failed)
     table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids))
     notes = dict.fromkeys([*built.inputs[0].notes, *built.notes])
     label = built.labels.get(sweep.decide, sweep.decide)
-    return SweepScores(sweep, (*finished, *failed), table, built.shared.clusters, label, tuple(notes))
+    return SweepScores(sweep, (*finished, *failed), table, built.shared.clusters, label, tuple(notes), refused)
+
+
+def _compare_all(store: RunStore, sweep: SweepPlan, runs: Iterable[RunRecord]) -> ComparisonInputs | str:
+    """The deciding metric in all of these runs, or why it cannot be compared."""
+    records = list(runs)
+    compared = records * 2 if len(records) == 1 else records
+    try:
+        built = build_comparisons(
+            store, compared, metrics=[sweep.decide], delta=None, primary=[sweep.decide], other_dataset=False
+        )
+    except BadValueError as error:
+        return str(error)
+    return built.refused.get(sweep.decide, built)
+
+
+def _refusals(store: RunStore, sweep: SweepPlan, finished: Mapping[int, RunRecord]) -> dict[int, str]:
+    """Why runs cannot be compared with the baseline, or with the first run that has the metric, by place."""
+    found: dict[int, str] = {}
+    first: list[RunRecord] = []
+    order = [place for place in (sweep.baseline, *finished) if place is not None and place in finished]
+    for place in dict.fromkeys(order):
+        built = _compare_all(store, sweep, [*first, finished[place]])
+        if isinstance(built, str):
+            found[place] = built
+        else:
+            first = first or [finished[place]]
+    return found
 
 
 # --- a comparison with a run that was picked: all configurations that it was picked among share its error rate -------
@@ -265,7 +298,7 @@ def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
     sweep = sweep_of_run(record)
     if sweep is not None:
         return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
-    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SWEPT_SECTIONS}
+    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SYSTEM_SECTIONS}
     if not values:
         raise BadValueError(f"{record.run_id} ({record.name}) has no values besides those of its plan; leave it out")
     return source.with_settings(values)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ..compare.guardrails import guardrail_margins
 from ..compare.runs import compare_metrics
 from ..compare.stores import DecisionRegister, register_decision
 from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SweepScores, read_sweep_scores, sweep_runs
 from ..compare.types import GuardrailOutcome
-from ..core.registry import metric
 from ..core.results import display_name
 from ..plan.sweep import Configuration, SweepPlan
 from ..stats.selection import ALPHA, BaselineTest, Distance, MainEffect, main_effects
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
-from .run import output_tokens
+from .run import cost_metric, output_tokens
 
 END_TO_END = "end_to_end"
 """The timing of a whole call."""
@@ -46,6 +44,8 @@ class ConfigurationResult:
     place: int
     configuration: Configuration
     record: RunRecord | None
+    status: str = "not run"
+    """The status of its run, or ``not compared``."""
     amounts: Amounts = Amounts()
     mean: float | None = None
     """The mean of the deciding metric; a failed answer has the worst score."""
@@ -61,6 +61,8 @@ class ConfigurationResult:
     """How far it may be behind the best."""
     guardrails: tuple[GuardrailOutcome, ...] = ()
     """Against the baseline."""
+    problem: str = ""
+    """Why its run failed, or cannot be compared with the others."""
     is_efficient: bool = False
     """Whether no other configuration is at least as good, cheap and fast, by the values alone (Pareto)."""
 
@@ -70,14 +72,9 @@ class ConfigurationResult:
         return self.configuration.label
 
     @property
-    def status(self) -> str:
-        """The status of its run."""
-        return "not run" if self.record is None else self.record.status_text
-
-    @property
     def is_finished(self) -> bool:
-        """Whether its run is complete."""
-        return self.record is not None and self.record.status is RunStatus.FINISHED
+        """Whether its run is complete, and can be compared with the others."""
+        return self.status == RunStatus.FINISHED
 
     @property
     def verdict(self) -> str:
@@ -117,10 +114,15 @@ class SweepAnswer:
     notes: tuple[str, ...] = ()
 
     @property
-    def is_complete(self) -> bool:
-        """Whether every configuration was run as far as it had to be."""
+    def unfinished(self) -> list[ConfigurationResult]:
+        """The configurations that were not run as far as they have to be."""
         ended = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED)
-        return all(result.record is not None and result.record.status in ended for result in self.results)
+        return [result for result in self.results if result.record is None or result.record.status not in ended]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every configuration was run as far as it has to be."""
+        return not self.unfinished
 
     @property
     def kept(self) -> list[ConfigurationResult]:
@@ -201,13 +203,15 @@ def _describe(
         values[result.name] = result.value if result.defined else None
     setup_s = record.plan[SWEEP]["setup_s"]
     amounts = replace(_amounts(store, record), setup_s=setup_s)
-    return ConfigurationResult(place, configuration, record, amounts, others=values)
+    problem = record.message or "" if record.status is RunStatus.FAILED else ""
+    return ConfigurationResult(
+        place, configuration, record, record.status_text, amounts, others=values, problem=problem
+    )
 
 
 def _amounts(store: RunStore, record: RunRecord) -> Amounts:
     """What the answers of a run take on average."""
-    prices = (record.plan.get("run") or {}).get("prices")
-    priced: Any = metric({"total_cost": {"prices": prices}}) if prices else None
+    priced = cost_metric(record.plan)
     costs, tokens, seconds = [], [], []
     for row in store.outputs(record.run_id, texts=False):
         if row.output.error is not None:
@@ -269,6 +273,8 @@ def _add_means(answer: SweepAnswer, scores: SweepScores) -> None:
     table = scores.table
     answer.metric, answer.notes, answer.higher_is_better = scores.label, scores.notes, table.sign > 0
     answer.samples, answer.left_out = len(table.rows), table.left_out
+    for place, reason in scores.refused.items():
+        answer.results[place].status, answer.results[place].problem = "not compared", reason
     failed = table.failed.sum(axis=0).tolist()
     for place, mean, count in zip(scores.places, scores.found.means.tolist(), failed, strict=True):
         answer.results[place].mean, answer.results[place].failed = table.sign * mean, count

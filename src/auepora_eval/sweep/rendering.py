@@ -45,15 +45,11 @@ _LISTED = 3
 def conclusion(answer: SweepAnswer) -> list[str]:
     """What to ship, and why, in sentences; the first one is the conclusion."""
     if not answer.is_complete:
-        missing = [result for result in answer.results if result.status not in _ENDED]
-        count = f"{len(missing)} of {len(answer.results)} configurations are not finished"
+        count = f"{len(answer.unfinished)} of {len(answer.results)} configurations are not finished"
         return [f"Not complete: {count}, so that there is no conclusion; `auepora sweep PLAN --resume` continues."]
     if not answer.kept:
         return ["No configuration finished, so that there is no conclusion."]
     return [_cheapest_text(answer), _best_text(answer), *_baseline_texts(answer), *_guardrail_texts(answer)]
-
-
-_ENDED = ("finished", "failed")
 
 
 def _names(results: Sequence[ConfigurationResult]) -> str:
@@ -234,6 +230,7 @@ def answer_notes(answer: SweepAnswer, *, is_whole: bool = False) -> list[str]:
         notes.append(f"left out: {answer.left_out} questions without a score in one of the configurations")
     if answer.other_metrics:
         notes.append(f"{answer.metric} decides; {', '.join(answer.other_metrics.values())}: no verdict")
+    notes += [f"{result.status}: {result.label}: {result.problem}" for result in answer.results if result.problem]
     if answer.register is not None and answer.register.note:
         notes.append(answer.register.note)
     return [*notes, *answer.notes]

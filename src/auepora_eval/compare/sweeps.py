@@ -304,6 +304,14 @@ def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
     return source.with_settings(values)
 
 
+def with_system_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
+    """A plan with the system of a run, called as in the run."""
+    changes = {section: record.plan.get(section) for section in ("system", "run")}
+    if changes["system"] is None:
+        raise BadValueError(f"{record.run_id} ({record.name}) has no system that could be called; give --system")
+    return source.with_changes(changes)
+
+
 def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:
     """The results of a run that was picked in a sweep, with an interval of the deciding metric that allows for it."""
     sweep = sweep_of_run(record)

@@ -123,6 +123,8 @@ def prepare_sweep(
         warnings.update(dict.fromkeys(map(Secrets(plan.secrets).message, prepared.warnings)))
     for warning in warnings:
         warn(warning)
+    if len(requests[0].samples) < 2:
+        raise source.error("sweep", "needs two questions or more")
     _require_same_metric(source, sweep, deciding)
     _check_budget(whole, sweep, calls)
     return PreparedSweep(

@@ -230,7 +230,9 @@ def answer_notes(answer: SweepAnswer, *, is_whole: bool = False) -> list[str]:
         notes.append(f"left out: {answer.left_out} questions without a score in one of the configurations")
     if answer.other_metrics:
         notes.append(f"{answer.metric} decides; {', '.join(answer.other_metrics.values())}: no verdict")
-    notes += [f"{result.status}: {result.label}: {result.problem}" for result in answer.results if result.problem]
+    for problem in dict.fromkeys(result.problem for result in answer.results if result.problem):
+        alike = [result for result in answer.results if result.problem == problem]
+        notes.append(f"{alike[0].status}: {_names(alike)}: {problem}")
     if answer.register is not None and answer.register.note:
         notes.append(answer.register.note)
     return [*notes, *answer.notes]

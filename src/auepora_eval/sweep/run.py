@@ -397,8 +397,7 @@ class SweepRunner:
             known[words] = _run_setup(setup, words, plan, configuration.settings)
         self._setup_s[place], problem = known[words]
         if problem:
-            problem = f"failed for the configuration '{configuration.label}': {problem}"
-            raise PlanError(plan.path, None, "sweep.setup", problem)
+            raise PlanError(plan.path, None, "sweep.setup", f"failed: {problem}")
 
     def _check_system(self, place: int) -> None:
         """Build a system, so that what is wrong with its arguments is known before the first call."""
@@ -410,9 +409,7 @@ class SweepRunner:
             try:
                 system = build_system(plan)
             except AueporaError as error:
-                label = self.sweep.configurations[place].label
-                problem = f"the system cannot be built for the configuration '{label}': {error}"
-                raise PlanError(plan.path, None, f"system.{plan.system.kind}", problem) from error
+                raise PlanError(plan.path, None, f"system.{plan.system.kind}", f"cannot be built: {error}") from error
             with closing_system(system, secrets):
                 pass
 

@@ -11,7 +11,15 @@ import pytest
 from auepora_eval.compare.rendering import table_notes
 from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.stores import read_register
-from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry, sweep_of_run, sweep_text, with_picked_interval
+from auepora_eval.compare.sweeps import (
+    SWEEP,
+    SWEEP_TAG,
+    find_sweep,
+    sweep_entry,
+    sweep_of_run,
+    sweep_text,
+    with_picked_interval,
+)
 from auepora_eval.gates import check_run
 from auepora_eval.io.sample_sets import SampleSet
 from auepora_eval.plan.gates import parse_gates
@@ -19,6 +27,8 @@ from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import Bools
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
+from auepora_eval.sweep.answer import answer_sweep
+from auepora_eval.sweep.rendering import answer_notes
 from helpers.stored_runs import samples, scored
 from helpers.swept_project import SweepProject
 from helpers.ui_server import ui_server
@@ -87,6 +97,24 @@ def test_a_run_outside_of_the_sweep_is_compared_with_all(lucky: tuple[RunStore, 
     assert rivals.interval_adjusted is not None
     assert rivals.interval is not None
     assert rivals.interval_adjusted[0] < rivals.interval[0]
+
+
+def test_a_rival_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
+    answers = np.random.default_rng(1).random((N, 5)) < [0.5, 0.5, 0.5, 0.55, 0.85]
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        records = store_sweep(store, answers)
+        whole = compare_runs(records[0].run_id, records[4].run_id, store=store)
+        plan = records[2].plan
+        store.delete(records[2].run_id)
+        other = scored(store, "luck [2]", samples(N), {"token_f1": np.zeros(N)}, plan=plan)
+        store.tag(other.run_id, f"{SWEEP_TAG}luck")
+        fewer = compare_runs(records[0].run_id, records[4].run_id, store=store)
+        assert fewer.rivals == whole.rivals - 1
+        (note,) = [note for note in fewer.notes if "not adjusted for 1 of the sweep (luck [2])" in note]
+        assert f"{other.run_id} does not have it" in note
+        answer = answer_sweep(store, find_sweep(store, "luck"))
+        assert [result.label for result in answer.results if result.status == "not compared"] == ["2"]
+        assert any(note.startswith("not compared: 2: ") and "does not have it" in note for note in answer_notes(answer))
 
 
 def test_a_gate_uses_the_interval_of_the_best(lucky: tuple[RunStore, list[RunRecord]]) -> None:

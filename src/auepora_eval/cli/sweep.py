@@ -144,8 +144,8 @@ def command(
     if stopped:
         echo_err(f"Stopped: {stopped}", always=True)
         echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
-    if stopped and not runner.records:  # such as in a setup
-        sys.exit(STOPPED_EARLY if runner.meter.problem else INTERRUPTED)
+    if stopped and not runner.records:  # there is nothing to show
+        sys.exit(STOPPED_EARLY)
     is_answered = show(prepared.sweep.name, prepared.where, form, output, is_whole=is_whole)
     if stop.finishing and not runner.meter.problem:
         sys.exit(INTERRUPTED)

@@ -187,13 +187,9 @@ class SweepScores:
 
 def read_sweep_scores(store: RunStore, sweep: SweepPlan, runs: Sequence[RunRecord | None]) -> SweepScores | None:
     """The scores of a sweep, given its runs by configuration; ``None`` if none of them finished."""
-    finished: dict[int, RunRecord] = {}
-    failed: list[int] = []
-    for place, run in enumerate(runs):
-        if run is not None and run.status is RunStatus.FINISHED:
-            finished[place] = run
-        elif run is not None and run.status is RunStatus.FAILED:
-            failed.append(place)
+    stored = {place: run for place, run in enumerate(runs) if run is not None}
+    finished = {place: run for place, run in stored.items() if run.status is RunStatus.FINISHED}
+    failed = [place for place, run in stored.items() if run.status is RunStatus.FAILED]
     if not finished:
         return None
     refused: dict[int, str] = {}

@@ -166,8 +166,8 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
         if count > 1:
             section.add(where, f"there are {count} configurations '{label}'")
     baseline = _baseline(section, names, keys["baseline"], kept)
-    if section.has("setup"):
-        _check_setup(section, keys["setup"], names)
+    if section.has("setup") and configurations:
+        _check_setup(section, keys["setup"], configurations[0])
     if section.findings.errors:
         return None
     return SweepPlan(
@@ -238,16 +238,18 @@ def _baseline(
     return kept.index(found[0])
 
 
-def _check_setup(section: PlanSection, setup: str, names: Mapping[str, str]) -> None:
+def _check_setup(section: PlanSection, setup: str, configuration: Configuration) -> None:
     try:
-        setup_words(setup, dict.fromkeys(names.values(), ""))
+        setup_words(setup, configuration)
     except (KeyError, ValueError) as error:
-        section.add("setup", f"cannot be filled: {error}; the names are {', '.join(names.values())}")
+        section.add("setup", f"cannot be filled: {error}; the names are {', '.join(configuration.values)}")
 
 
-def setup_words(setup: str, values: Mapping[str, str]) -> tuple[str, ...]:
-    """The words of a setup command, in which ``{name}`` stands for a value of the configuration."""
-    return tuple(word.format_map(values) for word in shlex.split(setup))
+def setup_words(setup: str, configuration: Configuration) -> tuple[str, ...]:
+    """The words of a setup command, in which ``{name}`` stands for a value; a function has one call for each."""
+    if is_hook(setup):
+        return setup, configuration.label
+    return tuple(word.format_map(configuration.texts) for word in shlex.split(setup))
 
 
 def is_hook(setup: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..compare.guardrails import guardrail_margins
 from ..compare.runs import compare_metrics
 from ..compare.stores import DecisionRegister, register_decision
@@ -31,10 +33,6 @@ class Amounts:
     """Seconds of a call."""
     setup_s: float | None = None
     """Seconds of the setup, which are not part of the others."""
-
-    def of(self, names: Sequence[str]) -> list[float]:
-        """Some of the amounts, which are known."""
-        return [getattr(self, name) for name in names]
 
 
 @dataclass(slots=True)
@@ -255,14 +253,11 @@ def _mark_efficient(answer: SweepAnswer, sign: float) -> None:
     """Mark the results where no other is at least as good in all respects and better in one."""
     finished = [result for result in answer.results if result.is_finished]
     known = [name for name in (answer.cost_name, "latency") if name and answer.knows(name)]
-    points = [[-sign * (result.mean or 0.0), *result.amounts.of(known)] for result in finished]
+    rows = [[-sign * (result.mean or 0.0), *(getattr(result.amounts, name) for name in known)] for result in finished]
+    points = np.array(rows)
     for result, own in zip(finished, points, strict=True):
-        result.is_efficient = bool(known) and not any(_dominates(other, own) for other in points)
-
-
-def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
-    pairs = list(zip(first, second, strict=True))
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+        dominating = (points <= own).all(axis=1) & (points < own).any(axis=1)
+        result.is_efficient = bool(known) and not dominating.any()
 
 
 # --- the statistics of all configurations together -------------------------------------------------------------------

@@ -315,11 +315,11 @@ def answer_sections(answer: SweepAnswer) -> list[ReportSection]:
     return [*sections, ReportSection("notes", "Notes", [Bullets(answer_notes(answer, is_whole=True))])]
 
 
-def shown_runs(answer: SweepAnswer) -> list[RunRecord]:
-    """The runs that matter: the baseline, those that are recommended, and those with the best mean."""
+def shown_runs(answer: SweepAnswer) -> dict[str, RunRecord]:
+    """The runs that matter, by label: the baseline, those that are recommended, and those with the best mean."""
     chosen = [answer.baseline, *answer.cheapest(answer.not_worse or answer.kept)[:1], *answer.leaders[:1]]
-    found = [result.record for result in chosen if result is not None and result.is_finished]
-    return list({record.run_id: record for record in found if record is not None}.values())
+    finished = [result for result in chosen if result is not None and result.is_finished]
+    return {result.label: result.record for result in finished if result.record is not None}
 
 
 def write_sweep_report(store: RunStore, answer: SweepAnswer, path: str | Path) -> Path:
@@ -329,15 +329,10 @@ def write_sweep_report(store: RunStore, answer: SweepAnswer, path: str | Path) -
     if not records:
         raise BadValueError(f"no configuration of the sweep '{answer.sweep.name}' finished, so there is no report")
     cached = CachedStore(store)
-    runs = [StoredRun(cached, record, answer_label(record)) for record in records]
+    runs = [StoredRun(cached, record, label) for label, record in records.items()]
     pieces = report_html(ReportContent(_report(answer, runs), runs, answer.sweep.decide, side_by_side=len(runs) > 1))
     write_text(path, pieces)
     return path
-
-
-def answer_label(record: RunRecord) -> str:
-    """The values of the configuration of a run, from its name."""
-    return record.name.partition("[")[2].rstrip("]")
 
 
 def _report(answer: SweepAnswer, runs: Sequence[StoredRun]) -> Report:

@@ -32,7 +32,7 @@ from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet, find_sample_set
 from ..judge.metric import judged_parts
 from ..plan.model import Plan, plan_changes
-from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
+from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.source import PlanSource
 from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
 from ..runs.gold import read_gold
@@ -40,7 +40,6 @@ from ..runs.job import ScoringJob
 from ..runs.run import (
     RunCallbacks,
     RunRequest,
-    closing_system,
     open_plan,
     plan_request,
     start_or_resume,
@@ -195,11 +194,11 @@ class BudgetMeter:
         self._budget, self._stop = prepared.sweep.budget, stop
         self._costs = [cost_metric(request.plan) for request in prepared.requests]
         self._used = {"calls": 0.0, "tokens": 0.0, "cost": 0.0}
+        self._began = self._called = time.monotonic()
         self._missing: dict[int, int] = {}
-        """The outputs that each configuration that runs still needs."""
-        self._times = [0.0, 0.0]
-        """The seconds of the runs that ended, and their outputs."""
-        self._began = time.monotonic()
+        """The outputs that each configuration that was started still needs."""
+        self._asked = 0
+        """The outputs since ``_called``."""
         self._lock = threading.Lock()
 
     def count(self, place: int, outputs: Iterable[StoredOutput]) -> None:
@@ -212,12 +211,14 @@ class BudgetMeter:
                     self._used["cost"] += cost.cost_of(row.output).value or 0.0
                 if place in self._missing:
                     self._missing[place] -= 1
+                    self._asked += 1
 
-    def count_judging(self, record: RunRecord) -> None:
-        """Count the cost of the judges of a run."""
+    def end(self, place: int, record: RunRecord) -> None:
+        """Count the cost of the judges of a run that ended."""
         total = (record.usage or {}).get("total") or {}
         with self._lock:
             self._used["cost"] += total.get("cost") or 0.0
+            self._missing.pop(place, None)
 
     def check(self) -> None:
         """Stop the runs if the budget is spent. To reach it is no reason: what is left may need nothing more."""
@@ -226,29 +227,22 @@ class BudgetMeter:
                 self._end(f"the budget of {most:g} {key} is spent")
 
     def start(self, place: int, outputs: int) -> bool:
-        """Whether a configuration may start that needs so many more outputs; it may not if this takes too much.
-
-        What it takes is estimated by what all outputs took so far.
-        """
+        """Whether a configuration may start that needs so many more outputs, by what each took so far."""
         with self._lock:
+            if not self._asked:  # the setups come before the first call
+                self._called = time.monotonic()
             self._missing[place] = outputs
-            missing, calls = sum(self._missing.values()), self._used["calls"]
             for key, most, used in self._limits():
-                needed = used / max(calls, 1) * missing
+                each = used / max(self._used["calls"], 1)
                 if key == "seconds":
-                    needed = self._times[0] / max(self._times[1], 1) * outputs
+                    each = (time.monotonic() - self._called) / max(self._asked, 1)
+                needed = each * sum(self._missing.values())
                 if used + needed > most * (1 + 1e-9):
                     self._end(
                         f"the budget of {most:g} {key} does not suffice for the next configuration: {used:.4g} are "
                         f"used, and by what was used so far it needs about {needed:.4g} more"
                     )
         return not self._stop.finishing
-
-    def end(self, place: int, outputs: int, seconds: float) -> None:
-        """Note that the run of a configuration ended, which was started with so many missing outputs."""
-        with self._lock:
-            self._times[0] += seconds
-            self._times[1] += outputs - self._missing.pop(place)
 
     def _limits(self) -> Iterator[tuple[str, float, float]]:
         """What is limited, to what, and how much of it is used."""
@@ -345,7 +339,7 @@ class SweepRunner:
             self.records[place] = record
             self._count(place, self.store.outputs(record.run_id, texts=False))
             if self.is_done(place):
-                self.meter.count_judging(record)
+                self.meter.end(place, record)
 
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""
@@ -376,7 +370,8 @@ class SweepRunner:
         for place in places:
             try:
                 self._set_up(place, known)
-                self._check_system(place)
+                with self._open(place):  # what is wrong with the arguments of a system is known before the first call
+                    pass
             except AueporaError as error:
                 failed[place] = error
         if len(failed) == len(self.prepared.plans):
@@ -389,9 +384,7 @@ class SweepRunner:
         setup, configuration, plan = self.sweep.setup, self.sweep.configurations[place], self.prepared.plans[place]
         if setup is None:
             return
-        words: tuple[str, ...] = (setup, configuration.label)
-        if not is_hook(setup):
-            words = setup_words(setup, configuration.texts)
+        words = setup_words(setup, configuration)
         if words not in known:
             self.announce(f"setup {len(known) + 1}: {configuration.label}")
             known[words] = _run_setup(setup, words, plan, configuration.settings)
@@ -399,19 +392,16 @@ class SweepRunner:
         if problem:
             raise PlanError(plan.path, None, "sweep.setup", f"failed: {problem}")
 
-    def _check_system(self, place: int) -> None:
-        """Build a system, so that what is wrong with its arguments is known before the first call."""
-        plan = self.prepared.plans[place]
-        if plan.system is None:
-            return
-        secrets = Secrets(plan.secrets)
-        with secrets.redact_errors(), search_folders(plan.folder):
-            try:
-                system = build_system(plan)
-            except AueporaError as error:
-                raise PlanError(plan.path, None, f"system.{plan.system.kind}", f"cannot be built: {error}") from error
-            with closing_system(system, secrets):
-                pass
+    def _open(self, place: int) -> AbstractContextManager[tuple[RunRequest, RunStore, str]]:
+        """Build the system of a configuration, which is closed at the end, and open the store."""
+        return open_plan(
+            self.prepared.plans[place],
+            store=self.options.store,
+            limit=self.options.limit,
+            tags=self.prepared.requests[place].tags,
+            samples=self.prepared.sample_set,
+            is_checked=True,
+        )
 
     def _store_failure(self, place: int, error: AueporaError) -> None:
         """Store a run that could not start as failed, so that it is never left out."""
@@ -460,21 +450,13 @@ class SweepRunner:
         """Start or resume the run of one configuration; what is wrong with it alone is stored."""
         if self.stop.finishing or not self._may_start(place, part):
             return
-        options, began, missing = self.options, time.monotonic(), self._missing(place, part)
         try:
-            with open_plan(
-                self.prepared.plans[place],
-                store=options.store,
-                limit=options.limit,
-                tags=self.prepared.requests[place].tags,
-                samples=self.prepared.sample_set,
-                is_checked=True,
-            ) as (request, store, _):
+            with self._open(place) as (request, store, _):
                 start_or_resume(
                     replace(self._request(place, request), part=part),
                     store,
                     self.records.get(place),
-                    retry_failed=options.retry_failed,
+                    retry_failed=self.options.retry_failed,
                     stop=self.stop,
                     watcher=replace(self._watcher, answered=partial(self._on_answers, place)),
                 )
@@ -484,25 +466,18 @@ class SweepRunner:
             self._store_failure(place, error)
         else:
             self._take_record(place)
-        self.meter.end(place, missing, time.monotonic() - began)
         if part is None:
-            self.meter.count_judging(self.records[place])
+            self.meter.end(place, self.records[place])
             self.meter.check()
 
     def _may_start(self, place: int, part: Collection[int] | None) -> bool:
-        """Whether the budget suffices for a configuration."""
-        return self.meter.start(place, self._missing(place, part))
-
-    def _missing(self, place: int, part: Collection[int] | None) -> int:
-        """How many calls a configuration still needs for a part of the questions, or for all."""
+        """Whether the budget suffices for a part of the questions of a configuration, or for all."""
         request, record = self.prepared.requests[place], self.records.get(place)
-        if request.outputs is not None:
-            return 0
-        asked = len(request.samples if part is None else part) * request.repeats
-        if record is None:
-            return asked
-        answered, failed = self.store.counts(record.run_id)
-        return asked - answered + (failed if self.options.retry_failed else 0)
+        samples = request.samples if part is None else part
+        missing = len(samples) * request.repeats
+        if record is not None:
+            missing -= self.store.counts(record.run_id)[0]
+        return self.meter.start(place, missing)
 
     def _request(self, place: int, request: RunRequest) -> RunRequest:
         label = self.sweep.configurations[place].label

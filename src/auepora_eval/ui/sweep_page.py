@@ -67,23 +67,12 @@ class SweepGroup:
     """The listed runs of a sweep as one row."""
 
     name: str
-    runs: Sequence[RunRecord]
     is_open: bool
     """Whether the runs are listed below the row."""
-    best: str = ""
-    """The deciding metric with its best value in a finished run."""
-
-    @property
-    def count(self) -> str:
-        """How many configurations there are, and how many of them did not finish."""
-        unfinished = sum(run.status is not RunStatus.FINISHED for run in self.runs)
-        text = f"{len(self.runs)} runs"
-        return f"{text}, {unfinished} not finished" if unfinished else text
-
-    @property
-    def when(self) -> str:
-        """When the first of its runs began, as people say it."""
-        return time_ago(min(run.created_at for run in self.runs))
+    text: str
+    """How many runs there are, and the best value."""
+    when: str
+    """When the first run began, as people say it."""
 
 
 def fold_sweeps(
@@ -103,20 +92,24 @@ def fold_sweeps(
         name = tag.removeprefix(SWEEP_TAG)
         is_open = name in run_filter.opened or run_filter.is_searching
         if name != tag:
-            groups[runs[0].run_id] = SweepGroup(name, runs, is_open, _best_value(runs, results))
+            when = time_ago(min(run.created_at for run in runs))
+            groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), when)
         listed += runs if is_open or name == tag else runs[:1]
     return listed, groups
 
 
-def _best_value(runs: Sequence[RunRecord], results: Mapping[str, ResultSummaries]) -> str:
-    """The deciding metric with its best value; empty without a value."""
-    found = []
-    for run in runs:
+def _describe(runs: Sequence[RunRecord], results: Mapping[str, ResultSummaries]) -> str:
+    """How many runs of a sweep there are, and the best value of the deciding metric in one that finished."""
+    text, found = f"{len(runs)} runs", []
+    finished = [run for run in runs if run.status is RunStatus.FINISHED]
+    if len(finished) < len(runs):
+        text += f", {len(runs) - len(finished)} not finished"
+    for run in finished:
         result = results[run.run_id].by_name.get((run.plan.get(SWEEP) or {}).get("decide", ""))
-        if run.status is RunStatus.FINISHED and result is not None and result.defined:
+        if result is not None and result.defined:
             sign = 1 if lookup_metric(result, run, {}).higher_score_is_better else -1
             found.append((sign * result.value, result))
-    if not found:
-        return ""
-    best = max(found, key=itemgetter(0))[1]
-    return f"best {display_name(best)} {metric_number(best, best.value)}"
+    if found:
+        best = max(found, key=itemgetter(0))[1]
+        text += f" · best {display_name(best)} {metric_number(best, best.value)}"
+    return text

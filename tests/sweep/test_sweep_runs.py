@@ -54,7 +54,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"grid": GRID, "budget": {"calls": 100}}, "100 calls are too few: 4 configurations take 160"),
     ({"grid": GRID, "budget": {"cost": 1}}, "needs prices of models"),
     ({"grid": GRID, "budgets": {}}, "unknown key; did you mean 'budget'"),
-    ({"grid": {"system.args.nothing": [1, 2]}}, "system.python: cannot be built: "),
+    ({"grid": {"system.args.nothing": [1, 2]}}, "takes no argument 'nothing'"),
     ({"grid": GRID, "setup": "false"}, "sweep.setup: failed: exit code 1"),
     ({"grid": GRID, "setup": "no-such-program"}, "sweep.setup: failed: FileNotFoundError"),
     ({"grid": GRID, "setup": "swept_rag:nothing"}, "sweep.setup: failed: "),
@@ -196,6 +196,18 @@ def test_a_failed_setup_is_repeated_on_request(project: MakeProject) -> None:
     (mine.folder / "0.6").write_text("an index")
     assert not mine.run(source, resume=True, retry_failed=True)
     assert [result.status for result in mine.answer().results] == ["finished", "finished"]
+
+
+def test_a_finished_run_survives_a_retry_that_cannot_start(project: MakeProject) -> None:
+    mine = project(20)
+    (mine.folder / "build.py").write_text("import sys, pathlib; sys.exit(pathlib.Path('gone').exists())\n")
+    source = mine.source({"grid": {"system.args.crash": [0.2, 0.0]}, "setup": "python build.py {crash}"})
+    assert not mine.run(source)
+    before = answer_document(mine.answer())["configurations"]
+    assert before[0]["failed"] + before[1]["failed"] > 0
+    (mine.folder / "gone").touch()
+    assert not mine.run(source, resume=True, retry_failed=True)
+    assert answer_document(mine.answer())["configurations"] == before
 
 
 def test_a_crash_never_gains() -> None:

@@ -253,8 +253,11 @@ def _mark_efficient(answer: SweepAnswer, sign: float) -> None:
     """Mark the results where no other is at least as good in all respects and better in one."""
     finished = [result for result in answer.results if result.is_finished]
     known = [name for name in (answer.cost_name, "latency") if name and answer.knows(name)]
-    rows = [[-sign * (result.mean or 0.0), *(getattr(result.amounts, name) for name in known)] for result in finished]
-    points = np.array(rows)
+    columns = [[-sign * (result.mean or 0.0) for result in finished]]
+    for name in known:
+        amounts = [getattr(result.amounts, name) for result in finished]
+        columns.append(amounts)
+    points = np.array(columns).T
     for result, own in zip(finished, points, strict=True):
         dominating = (points <= own).all(axis=1) & (points < own).any(axis=1)
         result.is_efficient = bool(known) and not dominating.any()

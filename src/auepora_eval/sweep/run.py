@@ -358,10 +358,12 @@ class SweepRunner:
     def is_done(self, place: int) -> bool:
         """Whether a configuration needs no further run: it is finished, eliminated, or has failed."""
         record = self.records.get(place)
+        if place in self._cannot_start:
+            return True
         if record is None or record.status not in (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED):
             return False
         has_failures = record.status is RunStatus.FAILED or self.store.counts(record.run_id)[1] > 0
-        return place in self._cannot_start or not (self.options.retry_failed and has_failures)
+        return not (self.options.retry_failed and has_failures)
 
     def _make_ready(self, places: Sequence[int]) -> None:
         """Set up and build each configuration, before the first call; one for which that fails counts as the worst."""
@@ -404,8 +406,9 @@ class SweepRunner:
         )
 
     def _store_failure(self, place: int, error: AueporaError) -> None:
-        """Store a run that could not start as failed, so that it is never left out."""
+        """Store a run that could not start as failed, so that it is never left out; one that has ended stays."""
         record = sweep_runs(self.store, self.sweep)[place]
+        is_unfinished = record is None or record.status in (RunStatus.STOPPED, RunStatus.INTERRUPTED)
         if record is None:
             request = self._request(place, self.prepared.requests[place])
             record = self.store.create_run(
@@ -418,16 +421,15 @@ class SweepRunner:
                 commit=request.commit,
                 tags=request.tags,
             )
-        if record.status is not RunStatus.FAILED:
+        if is_unfinished:
             self.store.finish(record.run_id, RunStatus.FAILED, message=str(error))
         self._cannot_start.add(place)
-        self._take_record(place)
+        self.records[place] = self.store.get(record.run_id)
+        self.announce(f"{self.sweep.configurations[place].label}: {error}")
 
-    def _take_record(self, place: int) -> None:
+    def _take_record(self, place: int, run_id: str) -> None:
         """Read the run of a configuration again, and say how it ended."""
-        record = sweep_runs(self.store, self.sweep)[place]
-        if record is None:
-            return
+        record = self.store.get(run_id)
         self.records[place] = record
         if record.status is not RunStatus.STOPPED or self.stop.finishing:  # between two looks a run is stopped, too
             why = f" ({record.message})" if record.message else ""
@@ -452,7 +454,7 @@ class SweepRunner:
             return
         try:
             with self._open(place) as (request, store, _):
-                start_or_resume(
+                outcome = start_or_resume(
                     replace(self._request(place, request), part=part),
                     store,
                     self.records.get(place),
@@ -465,7 +467,7 @@ class SweepRunner:
         except AueporaError as error:  # the others go on
             self._store_failure(place, error)
         else:
-            self._take_record(place)
+            self._take_record(place, outcome.record.run_id)
         if part is None:
             self.meter.end(place, self.records[place])
             self.meter.check()

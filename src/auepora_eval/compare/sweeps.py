@@ -103,9 +103,13 @@ class ScoreTable:
     """The positions of the questions; those without a score in some configuration are left out of all."""
     left_out: int
     definition: MetricMeta
+    clusters: Clusters | None
+    """Those of the questions of the table."""
 
     @classmethod
-    def of(cls, columns: Sequence[Scores | None], definition: MetricMeta, n: int) -> ScoreTable:
+    def of(
+        cls, columns: Sequence[Scores | None], definition: MetricMeta, n: int, clusters: Clusters | None = None
+    ) -> ScoreTable:
         """The table of the scores on ``n`` questions; ``None`` is a configuration whose run failed."""
         values = np.full((n, len(columns)), definition.worst)
         failed = np.ones((n, len(columns)), dtype=np.bool_)
@@ -118,7 +122,8 @@ class ScoreTable:
             values[counted, place] = scores.values[counted]
             known &= counted | failed[:, place]
         rows = np.flatnonzero(known)
-        return cls(values[rows], failed[rows], rows, n - len(rows), definition)
+        inside = None if clusters is None else clusters[rows]
+        return cls(values[rows], failed[rows], rows, n - len(rows), definition, clusters=inside)
 
     @property
     def binary(self) -> bool:
@@ -130,13 +135,12 @@ class ScoreTable:
         """-1 where a lower score is better."""
         return 1.0 if self.definition.higher_score_is_better else -1.0
 
-    def analyse(self, clusters: Clusters | None, places: Sequence[int] | None = None) -> ConfigurationScores:
-        """The statistics of some configurations, by default of all; ``clusters`` has those of all questions."""
-        chosen = list(range(self.values.shape[1])) if places is None else list(places)
+    def analyse(self) -> ConfigurationScores:
+        """The statistics of all configurations together."""
         low, high = self.definition.range
-        inside = None if clusters is None else clusters[self.rows]
-        values, failed = self.sign * self.values[:, chosen], self.failed[:, chosen]
-        return ConfigurationScores(values, clusters=inside, width=high - low, failed=failed)
+        return ConfigurationScores(
+            self.sign * self.values, clusters=self.clusters, width=high - low, failed=self.failed
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,23 +151,16 @@ class SweepScores:
     places: tuple[int, ...]
     """The places of the configurations, in the order of the columns."""
     table: ScoreTable
-    clusters: Clusters | None
-    """Those of all questions."""
     label: str
     """The metric, for display."""
     notes: tuple[str, ...]
     refused: Mapping[int, str]
     """By place why a run that finished cannot be compared with the others."""
 
-    @property
-    def inside(self) -> Clusters | None:
-        """The clusters of the questions of the table."""
-        return None if self.clusters is None else self.clusters[self.table.rows]
-
     @cached_property
     def found(self) -> ConfigurationScores:
         """The statistics of all configurations together."""
-        return self.table.analyse(self.clusters)
+        return self.table.analyse()
 
     @property
     def rivals(self) -> float:
@@ -172,11 +169,16 @@ class SweepScores:
 
     def interval(self, column: int) -> tuple[float, float] | None:
         """The interval of a mean whose end on the side of chance holds for whichever configuration is the best."""
-        values, (lowest, highest) = self.table.values[:, column], self.table.definition.range
+        table, (lowest, highest) = self.table, self.table.definition.range
         level = 1 - (1 - self.found.level_of_best()) / self.rivals
         plain, wide = (
             mean_interval(
-                values, clusters=self.inside, binary=self.table.binary, lowest=lowest, highest=highest, level=chosen
+                table.values[:, column],
+                clusters=table.clusters,
+                binary=table.binary,
+                lowest=lowest,
+                highest=highest,
+                level=chosen,
             )
             for chosen in (1 - ALPHA, level)
         )
@@ -204,10 +206,10 @@ def read_sweep_scores(store: RunStore, sweep: SweepPlan, runs: Sequence[RunRecor
     columns: list[Scores | None] = [pairs[0, 1].first]
     columns += [pairs[0, place].second for place in range(1, len(finished))]
     columns += [None] * len(failed)
-    table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids))
+    table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids), built.shared.clusters)
     notes = dict.fromkeys([*built.inputs[0].notes, *built.notes])
     label = built.labels.get(sweep.decide, sweep.decide)
-    return SweepScores(sweep, (*finished, *failed), table, built.shared.clusters, label, tuple(notes), refused)
+    return SweepScores(sweep, (*finished, *failed), table, label, notes=tuple(notes), refused=refused)
 
 
 def _compare_all(store: RunStore, sweep: SweepPlan, runs: Iterable[RunRecord]) -> ComparisonInputs | str:

@@ -196,11 +196,8 @@ def _describe(
 ) -> ConfigurationResult:
     if record is None:
         return ConfigurationResult(place, configuration, None)
-    values: dict[str, float | None] = {}
-    for result in result_summaries(store, record.run_id):
-        values[result.name] = result.value if result.defined else None
-    setup_s = record.plan[SWEEP]["setup_s"]
-    amounts = replace(_amounts(store, record), setup_s=setup_s)
+    values = {result.name: result.known_value for result in result_summaries(store, record.run_id)}
+    amounts = _amounts(store, record)
     problem = record.message or "" if record.status is RunStatus.FAILED else ""
     return ConfigurationResult(
         place, configuration, record, record.status_text, amounts, others=values, problem=problem
@@ -218,7 +215,7 @@ def _amounts(store: RunStore, record: RunRecord) -> Amounts:
             costs.append(priced.cost_of(row.output).value)
         tokens.append(output_tokens(row.output))
         seconds.append(row.output.timings.get(END_TO_END))
-    return Amounts(_mean(costs), _mean(tokens), _mean(seconds))
+    return Amounts(_mean(costs), _mean(tokens), _mean(seconds), record.plan[SWEEP]["setup_s"])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -296,4 +293,4 @@ def _add_statistics(answer: SweepAnswer, scores: SweepScores) -> None:
     if sweep.is_grid and len(places) == len(sweep.configurations):
         chosen = [sweep.configurations[place].values for place in places]
         parameters = {name: [values[name] for values in chosen] for name in chosen[0]}
-        answer.effects = main_effects(scores.table.values, parameters, clusters=scores.inside)
+        answer.effects = main_effects(scores.table.values, parameters, clusters=scores.table.clusters)

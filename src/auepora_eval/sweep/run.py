@@ -191,7 +191,7 @@ class BudgetMeter:
     def __init__(self, prepared: PreparedSweep, stop: Stop) -> None:
         self.problem = ""
         """Why the sweep stopped, in words; empty while the budget suffices."""
-        self._budget, self._stop = prepared.sweep.budget, stop
+        self._prepared, self._stop = prepared, stop
         self._costs = [cost_metric(request.plan) for request in prepared.requests]
         self._used = {"calls": 0.0, "tokens": 0.0, "cost": 0.0}
         self._began = self._called = time.monotonic()
@@ -202,7 +202,9 @@ class BudgetMeter:
         self._lock = threading.Lock()
 
     def count(self, place: int, outputs: Iterable[StoredOutput]) -> None:
-        """Count the outputs of a configuration."""
+        """Count the outputs of a configuration; saved outputs take nothing."""
+        if self._prepared.plans[place].system is None:
+            return
         with self._lock:
             for row in outputs:
                 self._used["calls"] += 1
@@ -247,7 +249,7 @@ class BudgetMeter:
     def _limits(self) -> Iterator[tuple[str, float, float]]:
         """What is limited, to what, and how much of it is used."""
         used = {**self._used, "seconds": time.monotonic() - self._began}
-        for key, most in asdict(self._budget).items():
+        for key, most in asdict(self._prepared.sweep.budget).items():
             if most is not None:
                 yield key, most, used[key]
 
@@ -337,7 +339,7 @@ class SweepRunner:
             place = record.plan[SWEEP]["place"]
             self._require_unchanged(record, place)
             self.records[place] = record
-            self._count(place, self.store.outputs(record.run_id, texts=False))
+            self.meter.count(place, self.store.outputs(record.run_id, texts=False))
             if self.is_done(place):
                 self.meter.end(place, record)
 
@@ -488,13 +490,8 @@ class SweepRunner:
 
     def _on_answers(self, place: int, rows: Sequence[StoredOutput]) -> None:
         self._watcher.answered(rows)
-        self._count(place, rows)
+        self.meter.count(place, rows)
         self.meter.check()
-
-    def _count(self, place: int, rows: Iterable[StoredOutput]) -> None:
-        """Count what outputs took; saved outputs take nothing."""
-        if self.prepared.plans[place].system is not None:
-            self.meter.count(place, rows)
 
 
 def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any]) -> tuple[float, str]:
@@ -597,9 +594,9 @@ def _analyse(
 ) -> ConfigurationScores | None:
     """The scores of the living configurations on what was asked; ``None`` where there are too few."""
     columns = [_look_scores(runner, place, asked) for place in living]
-    table = ScoreTable.of(columns, metric_meta(runner.prepared.deciding, None), len(asked))
-    inside = clusters[np.array(sorted(asked))]
-    return table.analyse(inside) if len(np.unique(inside[table.rows])) > 1 else None
+    inside = clusters[sorted(asked)]
+    table = ScoreTable.of(columns, metric_meta(runner.prepared.deciding, None), len(asked), inside)
+    return table.analyse() if len(np.unique(inside[table.rows])) > 1 else None
 
 
 def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scores | None:

@@ -176,11 +176,6 @@ class RunFilter:
         default = {"sort": "-began", "page": 1}
         return {name: value for name, value in (values | changes).items() if value and value != default.get(name)}
 
-    @property
-    def is_searching(self) -> bool:
-        """Whether it has words or conditions."""
-        return bool(self.q or self.where)
-
     def folding(self, sweep: str) -> dict[str, Any]:
         """The parameters of the address in which a sweep is opened, or folded again."""
         opened = [name for name in self.opened if name != sweep]

@@ -82,6 +82,7 @@ def fold_sweeps(
 
     The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs.
     """
+    is_searching = bool(run_filter.q or run_filter.where)
     members: dict[str, list[RunRecord]] = {}
     for record in records:
         tag = next((tag for tag in record.tags if tag.startswith(SWEEP_TAG)), record.run_id)
@@ -90,7 +91,7 @@ def fold_sweeps(
     groups: dict[str, SweepGroup] = {}
     for tag, runs in members.items():
         name = tag.removeprefix(SWEEP_TAG)
-        is_open = name in run_filter.opened or run_filter.is_searching
+        is_open = name in run_filter.opened or is_searching
         if name != tag:
             when = time_ago(min(run.created_at for run in runs))
             groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), when)

@@ -196,7 +196,7 @@ class BudgetMeter:
         self._used = {"calls": 0.0, "tokens": 0.0, "cost": 0.0}
         self._began = self._called = time.monotonic()
         self._missing: dict[int, int] = {}
-        """The outputs that each configuration that was started still needs."""
+        """The outputs that each configuration that runs still needs."""
         self._asked = 0
         """The outputs since ``_called``."""
         self._lock = threading.Lock()
@@ -215,11 +215,15 @@ class BudgetMeter:
                     self._missing[place] -= 1
                     self._asked += 1
 
-    def end(self, place: int, record: RunRecord) -> None:
+    def count_judging(self, record: RunRecord) -> None:
         """Count the cost of the judges of a run that ended."""
         total = (record.usage or {}).get("total") or {}
         with self._lock:
             self._used["cost"] += total.get("cost") or 0.0
+
+    def end(self, place: int) -> None:
+        """Expect no further output of a configuration, for now."""
+        with self._lock:
             self._missing.pop(place, None)
 
     def check(self) -> None:
@@ -341,7 +345,7 @@ class SweepRunner:
             self.records[place] = record
             self.meter.count(place, self.store.outputs(record.run_id, texts=False))
             if self.is_done(place):
-                self.meter.end(place, record)
+                self.meter.count_judging(record)
 
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""
@@ -426,6 +430,7 @@ class SweepRunner:
         if is_unfinished:
             self.store.finish(record.run_id, RunStatus.FAILED, message=str(error))
         self._cannot_start.add(place)
+        self.meter.end(place)
         self.records[place] = self.store.get(record.run_id)
         self.announce(f"{self.sweep.configurations[place].label}: {error}")
 
@@ -469,9 +474,10 @@ class SweepRunner:
         except AueporaError as error:  # the others go on
             self._store_failure(place, error)
         else:
+            self.meter.end(place)
             self._take_record(place, outcome.record.run_id)
         if part is None:
-            self.meter.end(place, self.records[place])
+            self.meter.count_judging(self.records[place])
             self.meter.check()
 
     def _may_start(self, place: int, part: Collection[int] | None) -> bool:

@@ -66,6 +66,8 @@ def test_exit_codes(project: Callable[..., SweepProject], auepora: Auepora) -> N
     assert out.startswith("Not complete: ")
     assert "Stopped: the budget of 3000 tokens does not suffice for the next configuration: 2200 are used" in err
     assert "To resume: auepora sweep plan.yaml --resume" in err
+    code, _, err = auepora("sweep", "plan.yaml", "--resume", "--set", "sweep.budget.tokens=5000")
+    assert (code, "the budget of 5000 tokens does not suffice" in err) == (3, True)
     assert auepora("sweep", "plan.yaml", "--name", "failing", "--set", "system.args.crash=1.0", "-q")[0] == 3
     code, out, _ = auepora("sweep", "show", "failing")
     assert (code, out.partition("\n")[0]) == (0, "No configuration finished, so that there is no conclusion.")

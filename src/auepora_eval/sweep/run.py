@@ -33,7 +33,7 @@ from ..io.sample_sets import SampleSet, find_sample_set
 from ..judge.metric import judged_parts
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
-from ..plan.source import PlanSource
+from ..plan.source import PlanSource, split_key
 from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
 from ..runs.gold import read_gold
 from ..runs.job import ScoringJob
@@ -109,11 +109,13 @@ def prepare_sweep(
         chosen = find_sample_set(default_labels(where), options.samples)
     tags = (*options.tags, SWEEP_TAG + sweep.name)
     left_out = dict.fromkeys(("sweep", "gates", "report"))
+    settings = {key: value for key, value in source.settings.items() if split_key(key)[0] != SWEEP}
     plans, requests, deciding = [], [], []
     warnings: dict[str, None] = {}
     calls = 0
     for configuration in sweep.configurations:
-        plan = read_plan(source.with_settings(configuration.settings), changes={**(changes or {}), **left_out})
+        swept = replace(source, settings=settings).with_settings(configuration.settings)
+        plan = read_plan(swept, changes={**(changes or {}), **left_out})
         prepared = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
         calls += prepared.calls
         plans.append(plan)

@@ -243,6 +243,52 @@ def test_a_system_is_called_and_the_run_is_tagged(auepora: Auepora) -> None:
     assert "bench:popqa" in out
 
 
+SWEPT = """
+from auepora_eval import Response, SystemOutputs
+
+
+class System:
+    def __init__(self, answer="none"):
+        self.answer = answer
+
+    def run(self, sample, top_k=None):
+        return SystemOutputs([], Response(f"It was {self.answer}."))
+"""
+PLAN = """
+name: which
+dataset: {{jsonl: own.jsonl}}
+system: {{python: "swept:System"}}
+metrics: [containment]
+primary: [containment]
+run: {{retries: 0}}
+store: runs.sqlite
+sweep: {{grid: {{system.args.answer: [nobody, {answer}]}}}}
+"""
+
+
+def test_the_system_of_a_run_of_a_sweep_is_called(auepora: Auepora) -> None:
+    Path("swept.py").write_text(SWEPT)
+    rows = [{"sample_id": name, "query": "Who?", "reference_answer": "ada holt"} for name in "ab"]
+    Path("own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    Path("plan.yaml").write_text(PLAN.format(answer="ada holt"))
+    code, _, err = auepora("sweep", "plan.yaml", "-q")
+    assert code == 0, err
+    popqa = ["bench", "run", "popqa", "--data", str(FOLDER / "popqa" / "popQA.tsv"), "--store", "runs.sqlite", "-q"]
+    for system, run, value in (
+        (["--system", "swept:System"], [], 0.0),
+        ([], ["--config", "which [ada holt]"], 1 / 3),
+        (["--system", "swept:System"], ["--config", "which [ada holt]"], 1 / 3),
+        ([], ["--config", "which [nobody]"], 0.0),
+    ):
+        code, out, err = auepora(*popqa, *system, *run, "--json")
+        assert code == 0, err
+        assert [number["ours"] for number in json.loads(out)["numbers"].values()] == [pytest.approx(value)]
+    code, _, err = auepora(*popqa, "--config", "nothing")
+    assert (code, "no run is called 'nothing'" in err) == (2, True)
+    code, _, err = auepora(*popqa, "--config", "latest", "--outputs", "own.jsonl")
+    assert (code, "give --outputs, or --system or --config, not both" in err) == (2, True)
+
+
 def test_the_page_of_benchmarks_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == bench_page(), "run `make docs`"
 

@@ -1,5 +1,7 @@
 """What a run carries that was picked in a sweep: in comparisons, gates, lists and pages."""
 
+import html
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +11,15 @@ import pytest
 from auepora_eval.compare.rendering import table_notes
 from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.stores import read_register
-from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry, sweep_of_run, sweep_text, with_picked_interval
+from auepora_eval.compare.sweeps import (
+    SWEEP,
+    SWEEP_TAG,
+    find_sweep,
+    sweep_entry,
+    sweep_of_run,
+    sweep_text,
+    with_picked_interval,
+)
 from auepora_eval.gates import check_run
 from auepora_eval.io.sample_sets import SampleSet
 from auepora_eval.plan.gates import parse_gates
@@ -17,6 +27,8 @@ from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import Bools
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
+from auepora_eval.sweep.answer import answer_sweep
+from auepora_eval.sweep.rendering import answer_notes
 from helpers.stored_runs import samples, scored
 from helpers.swept_project import SweepProject
 from helpers.ui_server import ui_server
@@ -87,6 +99,24 @@ def test_a_run_outside_of_the_sweep_is_compared_with_all(lucky: tuple[RunStore, 
     assert rivals.interval_adjusted[0] < rivals.interval[0]
 
 
+def test_a_rival_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
+    answers = np.random.default_rng(1).random((N, 5)) < [0.5, 0.5, 0.5, 0.55, 0.85]
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        records = store_sweep(store, answers)
+        whole = compare_runs(records[0].run_id, records[4].run_id, store=store)
+        plan = records[2].plan
+        store.delete(records[2].run_id)
+        other = scored(store, "luck [2]", samples(N), {"token_f1": np.zeros(N)}, plan=plan)
+        store.tag(other.run_id, f"{SWEEP_TAG}luck")
+        fewer = compare_runs(records[0].run_id, records[4].run_id, store=store)
+        assert fewer.rivals == whole.rivals - 1
+        (note,) = [note for note in fewer.notes if "not adjusted for 1 of the sweep (luck [2])" in note]
+        assert f"{other.run_id} does not have it" in note
+        answer = answer_sweep(store, find_sweep(store, "luck"))
+        assert [result.label for result in answer.results if result.status == "not compared"] == ["2"]
+        assert any(note.startswith("not compared: 2: ") and "does not have it" in note for note in answer_notes(answer))
+
+
 def test_a_gate_uses_the_interval_of_the_best(lucky: tuple[RunStore, list[RunRecord]]) -> None:
     store, records = lucky
     results = store.results(records[4].run_id)
@@ -147,8 +177,6 @@ def test_the_page_of_a_sweep(project: Callable[..., SweepProject]) -> None:
     grid = {"system.args.right": [0.2, 0.8], "system.args.model": ["small", "large"]}
     mine.run(mine.source({"grid": grid, "delta": 0.1}), name="<b>it</b>")
     with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
-        listed = server.get("/runs").text
-        assert "&lt;b&gt;it&lt;/b&gt;</bdi> (4 runs)" in listed
         page = server.get("/sweep?name=%3Cb%3Eit%3C%2Fb%3E")
         assert page.status == 200
         assert "Ship (0.8, small): the cheapest of 4 configurations" in page.text
@@ -157,3 +185,27 @@ def test_the_page_of_a_sweep(project: Callable[..., SweepProject]) -> None:
         assert server.get("/sweep?name=nothing").status == 404
         assert server.get("/sweep").status == 400
         assert not read_register(store, [store.runs()[0].fingerprint], []).before  # a page records nothing
+
+
+def test_a_sweep_is_a_folded_group_of_runs(project: Callable[..., SweepProject]) -> None:
+    mine = project(20)
+    grid = {"system.args.right": [0.2, 0.8], "system.args.model": ["small", "large"]}
+    mine.run(mine.source({"grid": grid}), name="<b>it</b>")
+    with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
+        scored(store, "alone", samples(20), {"exact_match": np.ones(20)})
+        folded = server.get("/runs").text
+        assert "&lt;b&gt;it&lt;/b&gt;</bdi></a>" in folded
+        assert folded.count(' aria-expanded="false"') == 1
+        assert re.search(r"Sweep of 4 runs · best exact_match 0\.\d+<", folded)
+        assert folded.count('name="run"') == 1  # that of no sweep
+        link = re.search(r'class="fold"[^>]* href="([^"]+)"', folded)
+        assert link is not None
+        opened = server.get(html.unescape(link[1])).text
+        assert opened.count('name="run"') == 5
+        assert opened.count(' aria-expanded="true"') == 1
+        assert opened.index("it&lt;/b&gt; [0.2, small]") > opened.index("it&lt;/b&gt; [0.8, large]")  # newest first
+        again = re.search(r'class="fold"[^>]* href="([^"]+)"', opened)
+        assert again is not None
+        assert html.unescape(again[1]) == "/runs"
+        assert server.get("/runs?q=large").text.count('name="run"') == 2  # what is searched for is not hidden
+        assert server.get("/runs?where=tag%3Dbaseline").text.count("Sweep of") == 0

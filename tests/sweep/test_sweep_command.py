@@ -64,13 +64,19 @@ def test_exit_codes(project: Callable[..., SweepProject], auepora: Auepora) -> N
     code, out, err = auepora("sweep", "plan.yaml")
     assert code == 3
     assert out.startswith("Not complete: ")
-    assert "Stopped: the budget of 3000 tokens is spent" in err
+    assert "Stopped: the budget of 3000 tokens does not suffice for the next configuration: 2200 are used" in err
     assert "To resume: auepora sweep plan.yaml --resume" in err
+    code, _, err = auepora("sweep", "plan.yaml", "--resume", "--set", "sweep.budget.tokens=5000")
+    assert (code, "the budget of 5000 tokens does not suffice" in err) == (3, True)
+    assert auepora("sweep", "plan.yaml", "--name", "failing", "--set", "system.args.crash=1.0", "-q")[0] == 3
+    code, out, _ = auepora("sweep", "show", "failing")
+    assert (code, out.partition("\n")[0]) == (0, "No configuration finished, so that there is no conclusion.")
+    assert "failed: (0.2, small), (0.2, large), (0.8, small) and 1 more: stopped: the first 10 calls" in out
     for arguments in (["plan.yaml", "name"], ["show"], ["plan.yaml", "--retry-failed"]):
         assert auepora("sweep", *arguments)[0] == 2
     code, _, err = auepora("sweep", "show", "other")
     assert code == 2
-    assert "there is no sweep 'other'; there are choice" in err
+    assert "there is no sweep 'other'; there are failing, choice" in err
     code, _, err = auepora("sweep", "plan.yaml", "-o", "answer.csv")
     assert code == 2
     assert "cannot be written as CSV" in err

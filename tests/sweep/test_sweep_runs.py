@@ -16,7 +16,7 @@ from auepora_eval.plan.prepare import read_plan
 from auepora_eval.stats.selection import ConfigurationScores
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
-from auepora_eval.sweep.rendering import answer_document, conclusion
+from auepora_eval.sweep.rendering import answer_document, answer_notes, conclusion
 from auepora_eval.sweep.run import prepare_sweep
 from helpers.swept_project import SweepProject
 
@@ -26,6 +26,7 @@ RIGHT, MODEL, TOP_K = "system.args.right", "system.args.model", "run.top_k"
 # --- errors before anything is spent ---------------------------------------------------------------------------------
 
 GRID = {RIGHT: [0.2, 0.8], MODEL: ["small", "large"]}
+METRICS = [["exact_match"], [{"exact_match": {"ignore_case": False}}]]
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "needs exactly one of grid and list"),
     ({"grid": GRID, "list": [GRID]}, "needs exactly one of grid and list"),
@@ -34,8 +35,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"grid": {RIGHT: [0.5]}}, "there are 1 configurations to choose from"),
     ({"grid": {RIGHT: [0.5, 0.5]}}, "there are 2 configurations '0.5'"),
     ({"grid": {TOP_K: list(range(1, 300))}}, "there are 299 configurations"),
-    ({"grid": {"metrics": [["bleu"], ["exact_match"]]}}, "'metrics' cannot be swept"),
-    ({"grid": {"dataset.jsonl": ["a", "b"]}}, "cannot be swept"),
+    ({"grid": {"metrics": [["exact_match"], ["exact_match", "bleu"]]}, "decide": "bleu"}, "does not compute 'bleu'"),
+    ({"grid": {"dataset.jsonl": ["a", "b"]}}, "cannot be swept: the questions are the same for all configurations"),
+    ({"grid": {"primary": [["bleu"], ["exact_match"]]}}, "cannot be swept: what decides is the same"),
+    ({"grid": {"store": ["a.sqlite", "b.sqlite"]}}, "cannot be swept: it is about all configurations together"),
+    ({"grid": {"sytem.args.right": [1, 2]}}, "unknown key; did you mean 'system'"),
+    ({"grid": {"metrics": METRICS}}, "'exact_match' is not the same metric in"),
     ({"grid": {"run.topk": [1, 2]}}, "unknown key; did you mean 'top_k'"),
     ({"grid": GRID, "exclude": [{"rigth": 0.2}]}, "is no key of the sweep; did you mean 'right'"),
     ({"grid": GRID, "exclude": [{"right": 0.3}]}, "no configuration has these values"),
@@ -47,12 +52,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"grid": GRID, "delta": 0}, "must be a number > 0"),
     ({"grid": GRID, "setup": "build {rigth}"}, "cannot be filled: 'rigth'; the names are right, model"),
     ({"grid": GRID, "budget": {"calls": 100}}, "100 calls are too few: 4 configurations take 160"),
+    ({"grid": GRID, "budget": {"cost": 1}}, "needs prices of models"),
     ({"grid": GRID, "budgets": {}}, "unknown key; did you mean 'budget'"),
-    ({"grid": {MODEL: ["small", "missing"]}}, "cannot be built for the configuration 'missing'"),
-    ({"grid": {"system.args.nothing": [1, 2]}}, "cannot be built for the configuration '1'"),
-    ({"grid": GRID, "setup": "false"}, "failed for the configuration '0.2, small': exit code 1"),
-    ({"grid": GRID, "setup": "no-such-program"}, "failed for the configuration '0.2, small': FileNotFoundError"),
-    ({"grid": GRID, "setup": "swept_rag:nothing"}, "failed for the configuration"),
+    ({"grid": {"system.args.nothing": [1, 2]}}, "takes no argument 'nothing'"),
+    ({"grid": GRID, "setup": "false"}, "sweep.setup: failed: exit code 1"),
+    ({"grid": GRID, "setup": "no-such-program"}, "sweep.setup: failed: FileNotFoundError"),
+    ({"grid": GRID, "setup": "swept_rag:nothing"}, "sweep.setup: failed: "),
 ]
 
 
@@ -61,7 +66,7 @@ def test_errors_before_anything_is_spent(project: MakeProject, sweep: dict[str, 
     mine = project()
     metrics = ["exact_match", "bleu", "total_cost"]
     with pytest.raises(PlanError) as caught:
-        mine.run(mine.source(sweep, metrics=metrics))
+        mine.run(mine.source(sweep, metrics=metrics, run={}))
     assert problem in str(caught.value)
     assert "plan.yaml" in str(caught.value)
     assert not mine.calls()
@@ -149,6 +154,62 @@ def test_a_failing_configuration_counts_as_worst(project: MakeProject) -> None:
     assert answer.results[0].label == "0.6, -"
 
 
+CANNOT_START: list[tuple[dict[str, Any], str]] = [
+    ({"grid": {MODEL: ["small", "missing", "large"]}}, "there is no such model"),
+    ({"list": [{RIGHT: 0.5}, {"system.python": "no_such_module:Rag"}, {RIGHT: 0.4}]}, "no_such_module"),
+    ({"grid": {RIGHT: [0.59, 0.5, 0.6]}, "setup": "python check.py {right}"}, "exit code 3"),
+]
+
+
+@pytest.mark.parametrize(("sweep", "reason"), CANNOT_START, ids=[reason for _, reason in CANNOT_START])
+@pytest.mark.parametrize("eliminate", [False, True])
+def test_what_cannot_start_counts_as_worst(
+    project: MakeProject, sweep: dict[str, Any], reason: str, eliminate: bool
+) -> None:
+    mine = project(40)
+    (mine.folder / "check.py").write_text("import sys; sys.exit(3 if sys.argv[1] == '0.5' else 0)\n")
+    source = mine.source(sweep)
+    assert not mine.run(source, eliminate=eliminate)
+    assert len(mine.calls()) == 80  # the others are asked all questions
+    answer = mine.answer()
+    assert answer.is_complete
+    failed = answer.results[-1]
+    assert (failed.place, failed.status, failed.mean, failed.failed) == (1, "failed", 0.0, 40)
+    assert failed.record is not None
+    assert reason in (failed.record.message or "")
+    assert not failed.is_kept
+    assert any(note.startswith("failed: ") and failed.label in note and reason in note for note in answer_notes(answer))
+    before = answer_document(answer)["configurations"]
+    assert not mine.run(source, eliminate=eliminate, resume=True)
+    assert not mine.run(source, eliminate=eliminate, resume=True, retry_failed=True)
+    assert len(mine.calls()) == 80
+    assert answer_document(mine.answer())["configurations"] == before
+
+
+def test_a_failed_setup_is_repeated_on_request(project: MakeProject) -> None:
+    mine = project(10)
+    (mine.folder / "build.py").write_text("import sys, pathlib; sys.exit(not pathlib.Path(sys.argv[1]).exists())\n")
+    (mine.folder / "0.4").write_text("an index")
+    source = mine.source({"grid": {RIGHT: [0.4, 0.6]}, "setup": "python build.py {right}"})
+    assert not mine.run(source)
+    assert mine.answer().results[-1].status == "failed"
+    (mine.folder / "0.6").write_text("an index")
+    assert not mine.run(source, resume=True, retry_failed=True)
+    assert [result.status for result in mine.answer().results] == ["finished", "finished"]
+
+
+def test_a_finished_run_survives_a_retry_that_cannot_start(project: MakeProject) -> None:
+    mine = project(20)
+    (mine.folder / "build.py").write_text("import sys, pathlib; sys.exit(pathlib.Path('gone').exists())\n")
+    source = mine.source({"grid": {"system.args.crash": [0.2, 0.0]}, "setup": "python build.py {crash}"})
+    assert not mine.run(source)
+    before = answer_document(mine.answer())["configurations"]
+    assert before[0]["failed"] + before[1]["failed"] > 0
+    (mine.folder / "gone").touch()
+    assert not mine.run(source, resume=True, retry_failed=True)
+    assert answer_document(mine.answer())["configurations"] == before
+
+
 def test_a_crash_never_gains() -> None:
     definition = MetricMeta(Mean(), (0.0, 1.0), binary=False)
     for seed in range(200):
@@ -191,16 +252,127 @@ def test_the_setup_runs_once_for_equal_commands(project: MakeProject) -> None:
     assert len((mine.folder / "setup.log").read_text().splitlines()) == 4
 
 
-def test_a_budget_stops_a_sweep_that_is_resumed(project: MakeProject) -> None:
+BUDGETS: list[tuple[dict[str, Any], str]] = [
+    ({"tokens": 5000}, "the budget of 5000 tokens does not suffice for the next configuration: 4400 are used"),
+    ({"cost": 0.0256}, "the budget of 0.0256 cost does not suffice for the next configuration: 0.0242 are used"),
+]
+
+
+@pytest.mark.parametrize(("budget", "reason"), BUDGETS, ids=[next(iter(budget)) for budget, _ in BUDGETS])
+def test_a_budget_is_checked_before_each_configuration(
+    project: MakeProject, budget: dict[str, Any], reason: str
+) -> None:
     mine = project(20)
-    sweep = {"grid": GRID, "budget": {"tokens": 20 * 110 * 2}}
-    assert mine.run(mine.source(sweep)) == "the budget of 4400 tokens is spent"
+    (mine.folder / "build.py").write_text("open('built.log', 'a').write('built ')\n")
+    sweep = {"grid": GRID, "setup": "python build.py {right}"}
+    source = mine.source({**sweep, "budget": budget})
+    stopped = mine.run(source)
+    assert stopped.startswith(reason)
+    assert "by what was used so far it needs about" in stopped
+    assert len(mine.calls()) == 40  # two configurations; the third would have taken too much
     answer = mine.answer()
     assert not answer.is_complete
     assert conclusion(answer)[0].startswith("Not complete: ")
     assert not any(result.verdict or result.is_kept for result in answer.results)
-    assert not mine.run(mine.source({"grid": GRID}), resume=True)
+    assert mine.run(source, resume=True).startswith(reason)  # nothing more is spent, not even a setup
+    assert len(mine.calls()) == 40
+    assert (mine.folder / "built.log").read_text() == "built built "
+    assert not mine.run(mine.source(sweep), resume=True)
     assert len(mine.calls()) == 80
+    assert mine.answer().is_complete
+    assert not mine.run(source, resume=True)  # all is done, so the budget does not matter
+
+
+def test_a_budget_that_is_just_enough(project: MakeProject) -> None:
+    mine = project(20)
+    assert not mine.run(mine.source({"grid": GRID, "budget": {"tokens": 20 * 110 * 4, "calls": 80}}), parallel=2)
+    assert mine.answer().is_complete
+
+
+def test_time_is_a_budget(project: MakeProject) -> None:
+    mine = project(20)
+    grid = {RIGHT: [0.2, 0.4, 0.6, 0.8], "system.args.seconds": [0.1]}
+    stopped = mine.run(mine.source({"grid": grid, "budget": {"seconds": 1.6}}, run={"concurrency": 2, "retries": 0}))
+    assert stopped.startswith("the budget of 1.6 seconds ")
+    assert 0 < len(mine.calls()) < 80
+    assert not mine.run(mine.source({"grid": grid}, run={"concurrency": 2, "retries": 0}), resume=True)
+
+
+def test_a_budget_spent_by_one_configuration_stops_it(project: MakeProject) -> None:
+    mine = project(20)
+    assert mine.run(mine.source({"grid": GRID, "budget": {"tokens": 1100}})) == "the budget of 1100 tokens is spent"
+    assert len(mine.calls()) < 20
+
+
+def test_elimination_needs_the_calls_of_one_configuration(project: MakeProject) -> None:
+    mine = project(20)
+    source = mine.source({"grid": GRID, "budget": {"calls": 19}})
+    with pytest.raises(PlanError, match="19 calls are too few: one configuration alone takes 20"):
+        mine.run(source, eliminate=True)
+    assert not mine.calls()
+
+
+# --- configurations that cannot be compared --------------------------------------------------------------------------
+
+CHUNKS = """
+from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+
+class Rag:
+    def __init__(self, chunk, first=0):
+        self.chunk, self.first = chunk, first
+
+    def run(self, sample, *, top_k=5):
+        texts = [f"text of document {n} " * self.chunk for n in (1, 2)]
+        found = [RetrievedDocument(Document(f"d{n}", text), 1 / n, n) for n, text in enumerate(texts, 1)]
+        return SystemOutputs(found[self.first :], Response("yes"))
+"""
+
+
+def test_other_chunks_are_named_and_not_compared(project: MakeProject) -> None:
+    mine = project(30)
+    (mine.folder / "chunked.py").write_text(CHUNKS)
+    rows = [{"sample_id": f"q{n}", "query": f"is it {n}?", "relevant_docs": ["d1"]} for n in range(30)]
+    (mine.folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    chunk, first = "system.args.chunk", "system.args.first"
+    sweep = {"list": [{chunk: 9}, {chunk: 3}, {chunk: 3, first: 1}], "baseline": {"chunk": 3, "first": 1}}
+    keys = {"metrics": ["recall@5"], "primary": ["recall@5"], "gold": {"match": "id"}}
+    assert not mine.run(mine.source(sweep, system={"python": "chunked:Rag"}, **keys))
+    answer = mine.answer()
+    assert answer.is_complete
+    assert [(result.label, result.status) for result in answer.results] == [
+        ("3, -", "finished"),
+        ("3, 1", "finished"),
+        ("9, -", "not compared"),
+    ]
+    assert [result.mean for result in answer.results] == [1.0, 0.0, None]
+    assert [result.verdict for result in answer.results] == ["better", "", ""]
+    assert not answer.results[-1].is_kept
+    (note,) = [note for note in answer_notes(answer) if note.startswith("not compared: (9, -): ")]
+    assert "chunk" in note
+    json.dumps(answer_document(answer), allow_nan=False)
+
+
+# --- what can be swept -----------------------------------------------------------------------------------------------
+
+SWEPT: list[dict[str, Any]] = [
+    {"judge.concurrency": [1, 2]},
+    {"scoring.batch_size": [10, 20]},
+    {"conventions.empty_gold": ["zero", "skip"]},
+    {"resources.unused.python": ["swept_rag:Rag", "swept_rag:unit"]},
+    {"run.timeout": [10, 20]},
+    {"metrics": [["exact_match", "token_f1"], ["exact_match", {"token_f1": {"ignore_case": False}}]]},
+]
+
+
+@pytest.mark.filterwarnings("ignore:no metric refers to unused")
+@pytest.mark.parametrize("grid", SWEPT, ids=[next(iter(grid)) for grid in SWEPT])
+def test_any_other_key_is_swept(project: MakeProject, grid: dict[str, Any]) -> None:
+    mine = project(10)
+    assert not mine.run(mine.source({"grid": grid}))
+    answer = mine.answer()
+    assert answer.is_complete
+    assert [result.status for result in answer.results] == ["finished", "finished"]
+    assert len(answer.kept) == 2
 
 
 def test_a_name_is_used_once(project: MakeProject) -> None:

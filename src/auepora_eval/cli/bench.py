@@ -14,7 +14,15 @@ from .console import echo, json_text, quiet_option
 from .help_pages import Command
 from .judge_options import JudgeOptions, ScoringProgress, exit_with_errors, judge_options, make_judge_session
 from .main import LazyGroup
-from .options import grouped_options, refuse_input_as_output, show_warnings, store_option, write_out
+from .options import (
+    complete_run,
+    grouped_options,
+    open_store,
+    refuse_input_as_output,
+    show_warnings,
+    store_option,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,6 +123,7 @@ class BenchFiles:
     data: str | None
     outputs: str | None
     system: str | None
+    config: str | None
     split: str | None
     limit: int | None
     set_texts: tuple[str, ...]
@@ -130,6 +139,12 @@ _files = grouped_options(
         ),
         "system": click.option(
             "--system", metavar="SYSTEM", help="System to call: an import path, a URL or a command."
+        ),
+        "config": click.option(
+            "--config",
+            metavar="RUN",
+            shell_complete=complete_run,
+            help="Call the system of this run with its values; with --system that one. RUN may be one of a sweep.",
         ),
         "split": click.option("--split", metavar="NAME", help="Part of the benchmark; default: by the file."),
         "limit": click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples."),
@@ -161,14 +176,15 @@ def run_command(
     """Compute the numbers of benchmark NAME for saved outputs, or for a system that is called.
 
     The published numbers are those of the benchmark's script. Where its conventions are doubtful our safer variant
-    stands beside the number, and the lines below say how they differ. With --system the plan and the samples are
-    written into this folder, and the run is stored with the tag bench:NAME. The exit code is 3 if more than half of the
-    samples are system failures.
+    stands beside the number, and the lines below say how they differ. With --system or --config the plan and the
+    samples are written into this folder, and the run is stored with the tag bench:NAME. The exit code is 3 if more than
+    half of the samples are system failures.
 
     \b
     auepora bench run hotpotqa --data hotpot_dev.json --outputs pred.json
     auepora bench run rgb --data en.json --outputs answers.jsonl --set noise=0.4 --strict
     auepora bench run popqa --data popQA.tsv --system my_app.rag:build --limit 100
+    auepora bench run popqa --data popQA.tsv --config "choice [512, large]"
     """
     from ..bench.entries import get_benchmark, parse_settings
     from ..bench.pages import run_blocks
@@ -177,16 +193,16 @@ def run_command(
     from ..plan.source import parse_settings as parse_texts
     from ..render.terminal import blocks_text
 
-    if files.outputs is not None and files.system is not None:
-        raise click.UsageError("give --outputs or --system, not both")
+    if files.outputs is not None and (files.system is not None or files.config is not None):
+        raise click.UsageError("give --outputs, or --system or --config, not both")
     refuse_input_as_output(output, [path for path in (files.data, files.outputs) if path is not None])
     benchmark = get_benchmark(name)
     path, found = find_data(benchmark, files.split, files.data)
     require_shape(benchmark, found, path)
     settings = parse_settings(benchmark.parts[found], parse_texts(files.set_texts))
     loaded = load_part(benchmark.parts[found], path, files.outputs, settings=settings, limit=files.limit)
-    if files.system is not None:
-        scored = _run_system(benchmark, found, loaded, settings, system=files.system, store=store)
+    if files.system is not None or files.config is not None:
+        scored = _run_system(benchmark, found, loaded, settings, system=files.system, config=files.config, store=store)
     elif len(loaded.missing) == len(loaded.samples):
         raise click.UsageError("none of the samples has an output: give --outputs FILE or --system SYSTEM")
     else:
@@ -215,16 +231,31 @@ def _score_saved(
 
 
 def _run_system(
-    benchmark: Benchmark, split: str, loaded: Loaded, settings: Mapping[str, Any], *, system: str, store: str | None
+    benchmark: Benchmark,
+    split: str,
+    loaded: Loaded,
+    settings: Mapping[str, Any],
+    *,
+    system: str | None,
+    config: str | None,
+    store: str | None,
 ) -> Scored:
     """Write the plan of a benchmark, run it, and take the numbers from the stored run."""
     from ..bench.planning import write_plan
     from ..bench.scoring import with_numbers
+    from ..compare.sweeps import with_system_of_run, with_values_of_run
+    from ..plan.prepare import read_plan
+    from ..plan.source import read_source
     from ..runs.run import run_plan
 
     plan = Path(f"bench-{benchmark.name}.yaml")
     write_plan(benchmark, split, loaded, plan, system=system)
-    outcome = run_plan(plan, store=store, tags=(f"bench:{benchmark.name}",))
+    source = read_source(plan)
+    if config is not None:
+        with open_store(store) as opened:
+            change = with_system_of_run if system is None else with_values_of_run
+            source = change(source, opened.find(config))
+    outcome = run_plan(read_plan(source), store=store, tags=(f"bench:{benchmark.name}",))
     if outcome.results is None:
         raise AueporaError(outcome.message or "the run was not scored")
     answered = replace(loaded, missing=[])

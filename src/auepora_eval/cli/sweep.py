@@ -92,7 +92,7 @@ def command(
     The section 'sweep' of the plan names the values to combine. All configurations are checked before anything is
     spent; each is a stored run. The answer names the configurations that cannot be distinguished from the best, those
     that are better or worse than the baseline, and the cheapest that is not worse than the best by 'delta'. The exit
-    code is 3 if the sweep is not complete.
+    code is 3 if the sweep is not complete, or if no configuration finished.
 
     'auepora sweep show NAME' shows the answer of a stored sweep.
 
@@ -144,15 +144,17 @@ def command(
     if stopped:
         echo_err(f"Stopped: {stopped}", always=True)
         echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
-    is_complete = show(prepared.sweep.name, prepared.where, form, output, is_whole=is_whole)
-    if stop.finishing and not runner.meter.exceeded:
+    if stopped and not runner.records:  # there is nothing to show
+        sys.exit(STOPPED_EARLY)
+    is_answered = show(prepared.sweep.name, prepared.where, form, output, is_whole=is_whole)
+    if stop.finishing and not runner.meter.problem:
         sys.exit(INTERRUPTED)
-    if not is_complete:
+    if not is_answered:
         sys.exit(STOPPED_EARLY)
 
 
 def show(name: str, store: str | None, form: str, output: str | None, *, is_whole: bool) -> bool:
-    """Print the answer of a stored sweep; returns whether it is complete."""
+    """Print the answer of a stored sweep; returns whether it has a conclusion."""
     from ..compare.sweeps import find_sweep
     from ..render.markdown import blocks_markdown
     from ..render.terminal import blocks_text
@@ -168,4 +170,4 @@ def show(name: str, store: str | None, form: str, output: str | None, *, is_whol
     blocks = answer_blocks(answer, is_whole=is_whole)
     document = answer_document(answer)
     write_out(render_document(form, document, markdown=blocks_markdown(blocks), text=blocks_text(blocks)), output)
-    return answer.is_complete
+    return bool(answer.kept)

@@ -306,7 +306,7 @@ def build_leaderboard(
         guardrails=margins,
     )
     picked = picked_runs(store, records) if len(records) == 2 else []
-    rivals = _rival_inputs(store, records, picked, built, golden=golden, samples=samples)
+    rivals, rival_notes = _rival_inputs(store, records, picked, built, golden=golden, samples=samples)
     inputs = [replace(given, is_joint=joint_intervals) for given in (*built.inputs, *rivals)]
     comparisons = compute_comparisons(inputs, built.shared.clusters, adjust=adjust, seed=seed)
     comparisons = [
@@ -336,6 +336,7 @@ def build_leaderboard(
             *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
             *guardrail_notes,
             *(run.note("AB"[run.place]) for run in picked),
+            *rival_notes,
             *built.notes,
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
@@ -359,23 +360,28 @@ def _rival_inputs(
     *,
     golden: Sequence[EvaluationSample] | None,
     samples: SampleSet | None,
-) -> list[ComparisonInput]:
+) -> tuple[list[ComparisonInput], list[str]]:
     """The comparisons that two runs were picked by: all of a sweep with the other run; all pairs if both were picked.
 
-    They share the error rate of the primary metrics, and are not shown.
+    They share the error rate of the primary metrics, and are not shown. The notes name runs that cannot be compared.
     """
     others = {rival.run_id: rival for run in picked for rival in run.others}
     names = [given.name for given in built.inputs if given.primary]
     if not others or not names:
-        return []
-    every = [*records, *others.values()]
-    found = build_comparisons(
-        store, every, metrics=names, delta=None, primary=names, other_dataset=False, golden=golden, samples=samples
-    )
-    rivals = [given for given in found.inputs if given.runs != (0, 1)]
-    if len(picked) == 2:
-        return rivals
-    return [given for given in rivals if 1 - picked[0].place in given.runs]
+        return [], []
+    build = partial(build_comparisons, store, delta=None, other_dataset=False, golden=golden, samples=samples)
+    found = build([*records, *others.values()], metrics=names, primary=names)
+    rivals, notes = [given for given in found.inputs if given.runs != (0, 1)], []
+    for name, reason in found.refused.items():  # without those that cannot be compared, as with other chunks
+        alone = {rival.name: build([*records, rival], metrics=[name], primary=[name]) for rival in others.values()}
+        left_out = [label for label, inputs in alone.items() if inputs.refused]
+        kept = [rival for rival in others.values() if rival.name not in left_out]
+        rest = build([*records, *kept], metrics=[name], primary=[name])
+        rivals += [given for given in rest.inputs if given.runs != (0, 1)]
+        notes.append(f"{name}: not adjusted for {len(left_out)} of the sweep ({', '.join(left_out[:3])}): {reason}")
+    if len(picked) < 2:
+        rivals = [given for given in rivals if 1 - picked[0].place in given.runs]
+    return rivals, notes
 
 
 def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,18 +15,21 @@ from ..core.results import Results
 from ..core.scores import Scores, Status
 from ..errors import BadValueError, UnknownRunError, did_you_mean
 from ..plan.source import PlanSource, split_key
-from ..plan.sweep import SWEPT_SECTIONS, SweepPlan, make_configurations
+from ..plan.sweep import SweepPlan, make_configurations
 from ..stats.intervals import Bools, Floats, Ints, mean_interval
 from ..stats.selection import ALPHA, ConfigurationScores
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
-from .metrics import build_comparisons
+from .metrics import ComparisonInputs, build_comparisons
 from .pairing import MetricMeta
 
 SWEEP = "sweep"
 """The key of the plan of a run of a sweep, which is about the sweep."""
 SWEEP_TAG = "sweep:"
 """The beginning of the tag of the runs of a sweep; its name follows."""
+
+SYSTEM_SECTIONS = ("system", "outputs", "run")
+"""Sections of a plan whose values say how outputs are made."""
 
 ELIMINATED_TAG = "eliminated"
 """The tag of a run that is worse than another configuration, by the looks of its sweep."""
@@ -100,9 +103,13 @@ class ScoreTable:
     """The positions of the questions; those without a score in some configuration are left out of all."""
     left_out: int
     definition: MetricMeta
+    clusters: Clusters | None
+    """Those of the questions of the table."""
 
     @classmethod
-    def of(cls, columns: Sequence[Scores | None], definition: MetricMeta, n: int) -> ScoreTable:
+    def of(
+        cls, columns: Sequence[Scores | None], definition: MetricMeta, n: int, clusters: Clusters | None = None
+    ) -> ScoreTable:
         """The table of the scores on ``n`` questions; ``None`` is a configuration whose run failed."""
         values = np.full((n, len(columns)), definition.worst)
         failed = np.ones((n, len(columns)), dtype=np.bool_)
@@ -115,7 +122,8 @@ class ScoreTable:
             values[counted, place] = scores.values[counted]
             known &= counted | failed[:, place]
         rows = np.flatnonzero(known)
-        return cls(values[rows], failed[rows], rows, n - len(rows), definition)
+        inside = None if clusters is None else clusters[rows]
+        return cls(values[rows], failed[rows], rows, n - len(rows), definition, clusters=inside)
 
     @property
     def binary(self) -> bool:
@@ -127,13 +135,12 @@ class ScoreTable:
         """-1 where a lower score is better."""
         return 1.0 if self.definition.higher_score_is_better else -1.0
 
-    def analyse(self, clusters: Clusters | None, places: Sequence[int] | None = None) -> ConfigurationScores:
-        """The statistics of some configurations, by default of all; ``clusters`` has those of all questions."""
-        chosen = list(range(self.values.shape[1])) if places is None else list(places)
+    def analyse(self) -> ConfigurationScores:
+        """The statistics of all configurations together."""
         low, high = self.definition.range
-        inside = None if clusters is None else clusters[self.rows]
-        values, failed = self.sign * self.values[:, chosen], self.failed[:, chosen]
-        return ConfigurationScores(values, clusters=inside, width=high - low, failed=failed)
+        return ConfigurationScores(
+            self.sign * self.values, clusters=self.clusters, width=high - low, failed=self.failed
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,21 +151,16 @@ class SweepScores:
     places: tuple[int, ...]
     """The places of the configurations, in the order of the columns."""
     table: ScoreTable
-    clusters: Clusters | None
-    """Those of all questions."""
     label: str
     """The metric, for display."""
     notes: tuple[str, ...]
-
-    @property
-    def inside(self) -> Clusters | None:
-        """The clusters of the questions of the table."""
-        return None if self.clusters is None else self.clusters[self.table.rows]
+    refused: Mapping[int, str]
+    """By place why a run that finished cannot be compared with the others."""
 
     @cached_property
     def found(self) -> ConfigurationScores:
         """The statistics of all configurations together."""
-        return self.table.analyse(self.clusters)
+        return self.table.analyse()
 
     @property
     def rivals(self) -> float:
@@ -167,11 +169,16 @@ class SweepScores:
 
     def interval(self, column: int) -> tuple[float, float] | None:
         """The interval of a mean whose end on the side of chance holds for whichever configuration is the best."""
-        values, (lowest, highest) = self.table.values[:, column], self.table.definition.range
+        table, (lowest, highest) = self.table, self.table.definition.range
         level = 1 - (1 - self.found.level_of_best()) / self.rivals
         plain, wide = (
             mean_interval(
-                values, clusters=self.inside, binary=self.table.binary, lowest=lowest, highest=highest, level=chosen
+                table.values[:, column],
+                clusters=table.clusters,
+                binary=table.binary,
+                lowest=lowest,
+                highest=highest,
+                level=chosen,
             )
             for chosen in (1 - ALPHA, level)
         )
@@ -182,30 +189,54 @@ class SweepScores:
 
 def read_sweep_scores(store: RunStore, sweep: SweepPlan, runs: Sequence[RunRecord | None]) -> SweepScores | None:
     """The scores of a sweep, given its runs by configuration; ``None`` if none of them finished."""
-    finished: dict[int, RunRecord] = {}
-    failed: list[int] = []
-    for place, run in enumerate(runs):
-        if run is not None and run.status is RunStatus.FINISHED:
-            finished[place] = run
-        elif run is not None and run.status is RunStatus.FAILED:
-            failed.append(place)
+    stored = {place: run for place, run in enumerate(runs) if run is not None}
+    finished = {place: run for place, run in stored.items() if run.status is RunStatus.FINISHED}
+    failed = [place for place, run in stored.items() if run.status is RunStatus.FAILED]
     if not finished:
         return None
-    records = list(finished.values())
-    compared = records * 2 if len(records) == 1 else records
-    built = build_comparisons(
-        store, compared, metrics=[sweep.decide], delta=None, primary=[sweep.decide], other_dataset=False
-    )
-    if sweep.decide in built.refused:
-        raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {built.refused[sweep.decide]}")
+    refused: dict[int, str] = {}
+    built = _compare_all(store, sweep, finished.values())
+    if isinstance(built, str):
+        refused = _refusals(store, sweep, finished)
+        finished = {place: run for place, run in finished.items() if place not in refused}
+        problem, built = built, _compare_all(store, sweep, finished.values())
+        if isinstance(built, str):
+            raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {problem}")
     pairs = {given.runs: given.pair for given in built.inputs}
     columns: list[Scores | None] = [pairs[0, 1].first]
-    columns += [pairs[0, place].second for place in range(1, len(records))]
+    columns += [pairs[0, place].second for place in range(1, len(finished))]
     columns += [None] * len(failed)
-    table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids))
+    table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids), built.shared.clusters)
     notes = dict.fromkeys([*built.inputs[0].notes, *built.notes])
     label = built.labels.get(sweep.decide, sweep.decide)
-    return SweepScores(sweep, (*finished, *failed), table, built.shared.clusters, label, tuple(notes))
+    return SweepScores(sweep, (*finished, *failed), table, label, notes=tuple(notes), refused=refused)
+
+
+def _compare_all(store: RunStore, sweep: SweepPlan, runs: Iterable[RunRecord]) -> ComparisonInputs | str:
+    """The deciding metric in all of these runs, or why it cannot be compared."""
+    records = list(runs)
+    compared = records * 2 if len(records) == 1 else records
+    try:
+        built = build_comparisons(
+            store, compared, metrics=[sweep.decide], delta=None, primary=[sweep.decide], other_dataset=False
+        )
+    except BadValueError as error:
+        return str(error)
+    return built.refused.get(sweep.decide, built)
+
+
+def _refusals(store: RunStore, sweep: SweepPlan, finished: Mapping[int, RunRecord]) -> dict[int, str]:
+    """Why runs cannot be compared with the baseline, or with the first run that has the metric, by place."""
+    found: dict[int, str] = {}
+    first: list[RunRecord] = []
+    order = [place for place in (sweep.baseline, *finished) if place is not None and place in finished]
+    for place in dict.fromkeys(order):
+        built = _compare_all(store, sweep, [*first, finished[place]])
+        if isinstance(built, str):
+            found[place] = built
+        else:
+            first = first or [finished[place]]
+    return found
 
 
 # --- a comparison with a run that was picked: all configurations that it was picked among share its error rate -------
@@ -265,10 +296,18 @@ def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
     sweep = sweep_of_run(record)
     if sweep is not None:
         return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
-    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SWEPT_SECTIONS}
+    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SYSTEM_SECTIONS}
     if not values:
         raise BadValueError(f"{record.run_id} ({record.name}) has no values besides those of its plan; leave it out")
     return source.with_settings(values)
+
+
+def with_system_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
+    """A plan with the system of a run, called as in the run."""
+    changes = {section: record.plan.get(section) for section in ("system", "run")}
+    if changes["system"] is None:
+        raise BadValueError(f"{record.run_id} ({record.name}) has no system that could be called; give --system")
+    return source.with_changes(changes)
 
 
 def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:

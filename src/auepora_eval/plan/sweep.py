@@ -6,7 +6,7 @@ import itertools
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -16,8 +16,14 @@ from ..runtime.imports import IMPORT_PATH
 from .source import Findings, PlanSection, Text, describe_value, split_key
 
 MAX_CONFIGURATIONS = 200
-SWEPT_SECTIONS = ("system", "outputs", "run")
-"""Sections whose keys a sweep may set: those of the system, not those of the questions and of the measurement."""
+FIXED_SECTIONS = {
+    **dict.fromkeys(("dataset",), "the questions are the same for all configurations"),
+    **dict.fromkeys(("primary", "guardrails"), "what decides is the same for all configurations"),
+    **dict.fromkeys(
+        ("version", "name", "store", "report", "gates", "sweep"), "it is about all configurations together"
+    ),
+}
+"""Sections whose keys a sweep cannot set, and why."""
 _LONGEST_VALUE = 30
 
 Settings = Mapping[str, Any]
@@ -65,7 +71,9 @@ class Configuration:
 
     settings: Settings
     values: Mapping[str, str]
-    """The values as text, by the short names of the keys; ``-`` where the configuration has that of the plan."""
+    """The values as short texts, by the short names of the keys; ``-`` where it has the value of the plan."""
+    texts: Mapping[str, str]
+    """The same as whole texts."""
 
     @property
     def label(self) -> str:
@@ -123,13 +131,8 @@ def _all_settings(section: PlanSection, keys: Mapping[str, Any]) -> list[Setting
 def _check_keys(section: PlanSection, chosen: Iterable[Settings]) -> None:
     where = "grid.{}" if section.has("grid") else "list"
     for key in dict.fromkeys(itertools.chain.from_iterable(chosen)):
-        if split_key(key)[0] not in SWEPT_SECTIONS:
-            listing = ", ".join(f"{name}.*" for name in SWEPT_SECTIONS)
-            section.add(
-                where.format(key),
-                f"'{key}' cannot be swept: the questions and the metrics are the same for all configurations; "
-                f"keys that can are {listing}",
-            )
+        if (reason := FIXED_SECTIONS.get(split_key(key)[0])) is not None:
+            section.add(where.format(key), f"'{key}' cannot be swept: {reason}")
 
 
 def _deciding_metric(
@@ -163,8 +166,8 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
         if count > 1:
             section.add(where, f"there are {count} configurations '{label}'")
     baseline = _baseline(section, names, keys["baseline"], kept)
-    if section.has("setup"):
-        _check_setup(section, keys["setup"], names)
+    if section.has("setup") and configurations:
+        _check_setup(section, keys["setup"], configurations[0])
     if section.findings.errors:
         return None
     return SweepPlan(
@@ -189,11 +192,12 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 def make_configurations(every: Sequence[Settings]) -> list[Configuration]:
     """The configurations with these settings, with their values as text."""
     names = short_names(itertools.chain.from_iterable(every))
+    absent = dict.fromkeys(names.values(), "-")
     found = []
     for settings in every:
-        values = dict.fromkeys(names.values(), "-")
-        values.update({names[key]: format_value(value) for key, value in settings.items()})
-        found.append(Configuration(dict(settings), values))
+        values = absent | {names[key]: format_value(value) for key, value in settings.items()}
+        texts = absent | {names[key]: str(value) for key, value in settings.items()}
+        found.append(Configuration(dict(settings), values, texts))
     return found
 
 
@@ -234,17 +238,18 @@ def _baseline(
     return kept.index(found[0])
 
 
-def _check_setup(section: PlanSection, setup: str, names: Mapping[str, str]) -> None:
+def _check_setup(section: PlanSection, setup: str, configuration: Configuration) -> None:
     try:
-        list(setup_words(setup, dict.fromkeys(names.values(), "")))
+        setup_words(setup, configuration)
     except (KeyError, ValueError) as error:
-        section.add("setup", f"cannot be filled: {error}; the names are {', '.join(names.values())}")
+        section.add("setup", f"cannot be filled: {error}; the names are {', '.join(configuration.values)}")
 
 
-def setup_words(setup: str, values: Mapping[str, str]) -> Iterator[str]:
-    """The words of a setup command, in which ``{name}`` stands for a value of the configuration."""
-    for word in shlex.split(setup):
-        yield word.format_map(values)
+def setup_words(setup: str, configuration: Configuration) -> tuple[str, ...]:
+    """The words of a setup command, in which ``{name}`` stands for a value; a function has one call for each."""
+    if is_hook(setup):
+        return setup, configuration.label
+    return tuple(word.format_map(configuration.texts) for word in shlex.split(setup))
 
 
 def is_hook(setup: str) -> bool:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+import numpy as np
 
 from ..compare.guardrails import guardrail_margins
 from ..compare.runs import compare_metrics
 from ..compare.stores import DecisionRegister, register_decision
 from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SweepScores, read_sweep_scores, sweep_runs
 from ..compare.types import GuardrailOutcome
-from ..core.registry import metric
 from ..core.results import display_name
 from ..plan.sweep import Configuration, SweepPlan
 from ..stats.selection import ALPHA, BaselineTest, Distance, MainEffect, main_effects
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
-from .run import output_tokens
+from .run import cost_metric, output_tokens
 
 END_TO_END = "end_to_end"
 """The timing of a whole call."""
@@ -34,10 +34,6 @@ class Amounts:
     setup_s: float | None = None
     """Seconds of the setup, which are not part of the others."""
 
-    def of(self, names: Sequence[str]) -> list[float]:
-        """Some of the amounts, which are known."""
-        return [getattr(self, name) for name in names]
-
 
 @dataclass(slots=True)
 class ConfigurationResult:
@@ -46,6 +42,8 @@ class ConfigurationResult:
     place: int
     configuration: Configuration
     record: RunRecord | None
+    status: str = "not run"
+    """The status of its run, or ``not compared``."""
     amounts: Amounts = Amounts()
     mean: float | None = None
     """The mean of the deciding metric; a failed answer has the worst score."""
@@ -61,6 +59,8 @@ class ConfigurationResult:
     """How far it may be behind the best."""
     guardrails: tuple[GuardrailOutcome, ...] = ()
     """Against the baseline."""
+    problem: str = ""
+    """Why its run failed, or cannot be compared with the others."""
     is_efficient: bool = False
     """Whether no other configuration is at least as good, cheap and fast, by the values alone (Pareto)."""
 
@@ -70,14 +70,9 @@ class ConfigurationResult:
         return self.configuration.label
 
     @property
-    def status(self) -> str:
-        """The status of its run."""
-        return "not run" if self.record is None else self.record.status_text
-
-    @property
     def is_finished(self) -> bool:
-        """Whether its run is complete."""
-        return self.record is not None and self.record.status is RunStatus.FINISHED
+        """Whether its run is complete, and can be compared with the others."""
+        return self.status == RunStatus.FINISHED
 
     @property
     def verdict(self) -> str:
@@ -117,10 +112,15 @@ class SweepAnswer:
     notes: tuple[str, ...] = ()
 
     @property
-    def is_complete(self) -> bool:
-        """Whether every configuration was run as far as it had to be."""
+    def unfinished(self) -> list[ConfigurationResult]:
+        """The configurations that were not run as far as they have to be."""
         ended = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED)
-        return all(result.record is not None and result.record.status in ended for result in self.results)
+        return [result for result in self.results if result.record is None or result.record.status not in ended]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every configuration was run as far as it has to be."""
+        return not self.unfinished
 
     @property
     def kept(self) -> list[ConfigurationResult]:
@@ -196,18 +196,17 @@ def _describe(
 ) -> ConfigurationResult:
     if record is None:
         return ConfigurationResult(place, configuration, None)
-    values: dict[str, float | None] = {}
-    for result in result_summaries(store, record.run_id):
-        values[result.name] = result.value if result.defined else None
-    setup_s = record.plan[SWEEP]["setup_s"]
-    amounts = replace(_amounts(store, record), setup_s=setup_s)
-    return ConfigurationResult(place, configuration, record, amounts, others=values)
+    values = {result.name: result.known_value for result in result_summaries(store, record.run_id)}
+    amounts = _amounts(store, record)
+    problem = record.message or "" if record.status is RunStatus.FAILED else ""
+    return ConfigurationResult(
+        place, configuration, record, record.status_text, amounts, others=values, problem=problem
+    )
 
 
 def _amounts(store: RunStore, record: RunRecord) -> Amounts:
     """What the answers of a run take on average."""
-    prices = (record.plan.get("run") or {}).get("prices")
-    priced: Any = metric({"total_cost": {"prices": prices}}) if prices else None
+    priced = cost_metric(record.plan)
     costs, tokens, seconds = [], [], []
     for row in store.outputs(record.run_id, texts=False):
         if row.output.error is not None:
@@ -216,7 +215,7 @@ def _amounts(store: RunStore, record: RunRecord) -> Amounts:
             costs.append(priced.cost_of(row.output).value)
         tokens.append(output_tokens(row.output))
         seconds.append(row.output.timings.get(END_TO_END))
-    return Amounts(_mean(costs), _mean(tokens), _mean(seconds))
+    return Amounts(_mean(costs), _mean(tokens), _mean(seconds), record.plan[SWEEP]["setup_s"])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -251,14 +250,14 @@ def _mark_efficient(answer: SweepAnswer, sign: float) -> None:
     """Mark the results where no other is at least as good in all respects and better in one."""
     finished = [result for result in answer.results if result.is_finished]
     known = [name for name in (answer.cost_name, "latency") if name and answer.knows(name)]
-    points = [[-sign * (result.mean or 0.0), *result.amounts.of(known)] for result in finished]
+    columns = [[-sign * (result.mean or 0.0) for result in finished]]
+    for name in known:
+        amounts = [getattr(result.amounts, name) for result in finished]
+        columns.append(amounts)
+    points = np.array(columns).T
     for result, own in zip(finished, points, strict=True):
-        result.is_efficient = bool(known) and not any(_dominates(other, own) for other in points)
-
-
-def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
-    pairs = list(zip(first, second, strict=True))
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+        dominating = (points <= own).all(axis=1) & (points < own).any(axis=1)
+        result.is_efficient = bool(known) and not dominating.any()
 
 
 # --- the statistics of all configurations together -------------------------------------------------------------------
@@ -269,6 +268,8 @@ def _add_means(answer: SweepAnswer, scores: SweepScores) -> None:
     table = scores.table
     answer.metric, answer.notes, answer.higher_is_better = scores.label, scores.notes, table.sign > 0
     answer.samples, answer.left_out = len(table.rows), table.left_out
+    for place, reason in scores.refused.items():
+        answer.results[place].status, answer.results[place].problem = "not compared", reason
     failed = table.failed.sum(axis=0).tolist()
     for place, mean, count in zip(scores.places, scores.found.means.tolist(), failed, strict=True):
         answer.results[place].mean, answer.results[place].failed = table.sign * mean, count
@@ -292,4 +293,4 @@ def _add_statistics(answer: SweepAnswer, scores: SweepScores) -> None:
     if sweep.is_grid and len(places) == len(sweep.configurations):
         chosen = [sweep.configurations[place].values for place in places]
         parameters = {name: [values[name] for values in chosen] for name in chosen[0]}
-        answer.effects = main_effects(scores.table.values, parameters, clusters=scores.inside)
+        answer.effects = main_effects(scores.table.values, parameters, clusters=scores.table.clusters)

@@ -45,15 +45,11 @@ _LISTED = 3
 def conclusion(answer: SweepAnswer) -> list[str]:
     """What to ship, and why, in sentences; the first one is the conclusion."""
     if not answer.is_complete:
-        missing = [result for result in answer.results if result.status not in _ENDED]
-        count = f"{len(missing)} of {len(answer.results)} configurations are not finished"
+        count = f"{len(answer.unfinished)} of {len(answer.results)} configurations are not finished"
         return [f"Not complete: {count}, so that there is no conclusion; `auepora sweep PLAN --resume` continues."]
     if not answer.kept:
         return ["No configuration finished, so that there is no conclusion."]
     return [_cheapest_text(answer), _best_text(answer), *_baseline_texts(answer), *_guardrail_texts(answer)]
-
-
-_ENDED = ("finished", "failed")
 
 
 def _names(results: Sequence[ConfigurationResult]) -> str:
@@ -234,6 +230,9 @@ def answer_notes(answer: SweepAnswer, *, is_whole: bool = False) -> list[str]:
         notes.append(f"left out: {answer.left_out} questions without a score in one of the configurations")
     if answer.other_metrics:
         notes.append(f"{answer.metric} decides; {', '.join(answer.other_metrics.values())}: no verdict")
+    for problem in dict.fromkeys(result.problem for result in answer.results if result.problem):
+        alike = [result for result in answer.results if result.problem == problem]
+        notes.append(f"{alike[0].status}: {_names(alike)}: {problem}")
     if answer.register is not None and answer.register.note:
         notes.append(answer.register.note)
     return [*notes, *answer.notes]
@@ -316,11 +315,11 @@ def answer_sections(answer: SweepAnswer) -> list[ReportSection]:
     return [*sections, ReportSection("notes", "Notes", [Bullets(answer_notes(answer, is_whole=True))])]
 
 
-def shown_runs(answer: SweepAnswer) -> list[RunRecord]:
-    """The runs that matter: the baseline, those that are recommended, and those with the best mean."""
+def shown_runs(answer: SweepAnswer) -> dict[str, RunRecord]:
+    """The runs that matter, by label: the baseline, those that are recommended, and those with the best mean."""
     chosen = [answer.baseline, *answer.cheapest(answer.not_worse or answer.kept)[:1], *answer.leaders[:1]]
-    found = [result.record for result in chosen if result is not None and result.is_finished]
-    return list({record.run_id: record for record in found if record is not None}.values())
+    finished = [result for result in chosen if result is not None and result.is_finished]
+    return {result.label: result.record for result in finished if result.record is not None}
 
 
 def write_sweep_report(store: RunStore, answer: SweepAnswer, path: str | Path) -> Path:
@@ -330,15 +329,10 @@ def write_sweep_report(store: RunStore, answer: SweepAnswer, path: str | Path) -
     if not records:
         raise BadValueError(f"no configuration of the sweep '{answer.sweep.name}' finished, so there is no report")
     cached = CachedStore(store)
-    runs = [StoredRun(cached, record, answer_label(record)) for record in records]
+    runs = [StoredRun(cached, record, label) for label, record in records.items()]
     pieces = report_html(ReportContent(_report(answer, runs), runs, answer.sweep.decide, side_by_side=len(runs) > 1))
     write_text(path, pieces)
     return path
-
-
-def answer_label(record: RunRecord) -> str:
-    """The values of the configuration of a run, from its name."""
-    return record.name.partition("[")[2].rstrip("]")
 
 
 def _report(answer: SweepAnswer, runs: Sequence[StoredRun]) -> Report:

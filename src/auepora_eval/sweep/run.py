@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -18,28 +19,27 @@ import numpy as np
 from ..compare.pairing import metric_meta
 from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry, sweep_runs
 from ..core.clusters import cluster_ids, cluster_key
-from ..core.metrics_base import BatchMetric, Metric
+from ..core.metrics_base import BatchMetric
 from ..core.reduce import Clusters
 from ..core.registry import metric
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
-from ..errors import AueporaError, BadValueError, PlanError, StoreError, UnknownRunError
+from ..errors import AueporaError, BadValueError, PlanError, SignatureMismatchError, StoreError, UnknownRunError
 from ..features.usage import COMPLETION, PROMPT, token_count, usage_by_model
 from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet, find_sample_set
 from ..judge.metric import judged_parts
 from ..plan.model import Plan, plan_changes
-from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
-from ..plan.source import PlanSource
-from ..plan.sweep import SweepBudget, SweepPlan, is_hook, setup_words, short_names
+from ..plan.prepare import PreparedPlan, prepare, read_plan
+from ..plan.source import PlanSource, split_key
+from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
 from ..runs.gold import read_gold
 from ..runs.job import ScoringJob
 from ..runs.run import (
     RunCallbacks,
     RunRequest,
-    closing_system,
     open_plan,
     plan_request,
     start_or_resume,
@@ -84,12 +84,12 @@ class PreparedSweep:
     sweep: SweepPlan
     plans: tuple[Plan, ...]
     """The plan of each configuration."""
-    stored: tuple[Mapping[str, Any], ...]
-    """The same as it is stored, without what is about the sweep."""
+    requests: tuple[RunRequest, ...]
+    """The run of each, without its system and what its plan says about the sweep."""
     samples: Sequence[EvaluationSample]
     calls: int
     """Calls of the system, without retries."""
-    deciding: Metric
+    deciding: BatchMetric
     where: str
     """The store."""
     sample_set: SampleSet | None = None
@@ -102,100 +102,172 @@ def prepare_sweep(
     whole = read_plan(source, changes=changes)
     if whole.sweep is None:
         raise PlanError(source.path, None, "sweep", "is missing; write sweep: {grid: {run.top_k: [3, 5, 10]}}")
+    sweep = replace(whole.sweep, name=options.name or whole.name, eliminates=options.eliminate)
     where = default_store(options.store, whole.store)
     chosen = None
     if options.samples is not None:
         chosen = find_sample_set(default_labels(where), options.samples)
+    tags = (*options.tags, SWEEP_TAG + sweep.name)
     left_out = dict.fromkeys(("sweep", "gates", "report"))
-    plans, stored = [], []
+    settings = {key: value for key, value in source.settings.items() if split_key(key)[0] != SWEEP}
+    plans, requests, deciding = [], [], []
     warnings: dict[str, None] = {}
-    prepared: PreparedPlan | None = None
     calls = 0
-    for configuration in whole.sweep.configurations:
-        plan = read_plan(source.with_settings(configuration.settings), changes={**(changes or {}), **left_out})
+    for configuration in sweep.configurations:
+        swept = replace(source, settings=settings).with_settings(configuration.settings)
+        plan = read_plan(swept, changes={**(changes or {}), **left_out})
         prepared = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
         calls += prepared.calls
         plans.append(plan)
-        stored.append(plan_request(prepared, samples=chosen).plan)
+        requests.append(plan_request(prepared, tags, samples=chosen))
+        deciding.append(_require_deciding(sweep, configuration, prepared))
         warnings.update(dict.fromkeys(map(Secrets(plan.secrets).message, prepared.warnings)))
-    assert prepared is not None
     for warning in warnings:
         warn(warning)
-    deciding = _require_deciding(whole, prepared, options)
-    budget = whole.sweep.budget
-    if budget.calls is not None and budget.calls < calls and not options.eliminate:
-        problem = f"{budget.calls:,} calls are too few: {len(plans)} configurations take {calls:,}"
-        raise PlanError(source.path, source.line("sweep.budget.calls"), "sweep.budget.calls", problem)
-    if budget.cost is not None and not (whole.resolved["run"].get("prices") or whole.judge.policy.prices):
-        problem = "needs prices of models, under run.prices or judge.prices"
-        raise PlanError(source.path, source.line("sweep.budget.cost"), "sweep.budget.cost", problem)
-    name = options.name or whole.name
-    sweep = replace(whole.sweep, name=name, eliminates=options.eliminate)
-    return PreparedSweep(sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where, chosen)
+    if len(requests[0].samples) < 2:
+        raise source.error("sweep", "needs two questions or more")
+    _require_same_metric(source, sweep, deciding)
+    _check_budget(whole, sweep, calls)
+    return PreparedSweep(
+        sweep, tuple(plans), tuple(requests), requests[0].samples, calls, deciding[0], where, sample_set=chosen
+    )
 
 
-def _require_deciding(plan: Plan, prepared: PreparedPlan, options: SweepOptions) -> Metric:
+def _require_deciding(sweep: SweepPlan, configuration: Configuration, prepared: PreparedPlan) -> BatchMetric:
     """The metric that decides; raises unless it is a mean of one score for each question."""
-    assert plan.sweep is not None
-    name = plan.sweep.decide
+    plan, name = prepared.plan, sweep.decide
     known = prepared.metrics or resolve_metrics([name], prepared.conventions)
     found = next((chosen for chosen in known if chosen.name == name), None)
     problem = None
-    if not isinstance(found, BatchMetric) or found.reducer.name != "mean" or found.is_paired:
+    if found is None:
+        problem = f"the configuration '{configuration.label}' does not compute '{name}'"
+    elif not isinstance(found, BatchMetric) or found.reducer.name != "mean" or found.is_paired:
         problem = f"'{name}' is no mean of scores of single questions"
     elif not found.metadata.has_direction:
         problem = f"neither a higher nor a lower '{name}' is better"
     elif not all(abs(end) < float("inf") for end in found.range):
         problem = f"'{name}' has no worst score, at which a failed answer could count"
     elif plan.judge.stop is not None or plan.judge.two_stage is not None:
-        problem = "judging that stops early, or in two stages, does not score every question; leave it out"
-    elif options.eliminate and any(judged_parts(found)) and not plan.judge.cache:
+        problem = (
+            "judging that stops early, or in two stages, does not score every question, and the questions that are "
+            "left out would differ between configurations; leave it out"
+        )
+    elif sweep.eliminates and any(judged_parts(found)) and not plan.judge.cache:
         problem = f"'{name}' is judged, and --eliminate needs the cache of judgements"
     if problem is not None:
-        raise PlanError(plan.path, plan.source.line("sweep.decide"), "sweep.decide", problem)
-    assert found is not None
+        raise plan.source.error("sweep.decide", problem)
+    assert isinstance(found, BatchMetric)
     return found
+
+
+def _require_same_metric(source: PlanSource, sweep: SweepPlan, deciding: Sequence[BatchMetric]) -> None:
+    """Raise if the deciding metric is computed in another way in some configuration."""
+    for configuration, found in zip(sweep.configurations, deciding, strict=True):
+        try:
+            deciding[0].signature.require_same(found.signature)
+        except SignatureMismatchError as error:
+            first = sweep.configurations[0].label
+            problem = f"'{sweep.decide}' is not the same metric in '{first}' and '{configuration.label}': {error}"
+            raise source.error("sweep.decide", problem) from error
+
+
+def _check_budget(plan: Plan, sweep: SweepPlan, calls: int) -> None:
+    """Raise if the budget cannot suffice, by what is known before the first call."""
+    count = len(sweep.configurations)
+    least, what = calls, f"{count} configurations take {calls:,}"
+    if sweep.eliminates:
+        least, what = calls // count, f"one configuration alone takes {calls // count:,}"
+    budget = sweep.budget
+    if budget.calls is not None and budget.calls < least:
+        raise plan.source.error("sweep.budget.calls", f"{budget.calls:,} calls are too few: {what}")
+    if budget.cost is not None and not (plan.resolved["run"].get("prices") or plan.judge.policy.prices):
+        raise plan.source.error("sweep.budget.cost", "needs prices of models, under run.prices or judge.prices")
 
 
 # --- the budget of all runs together ---------------------------------------------------------------------------------
 
 
 class BudgetMeter:
-    """Counts what the runs of a sweep take, and stops them when that is more than the budget."""
+    """Counts what the runs of a sweep take. They stop where the budget is spent, or too small for the next one."""
 
-    def __init__(self, budget: SweepBudget, prices: Mapping[str, Any], stop: Stop) -> None:
-        self.budget, self.stop = budget, stop
-        self.exceeded = ""
-        """What is spent, in words; empty while there is some left."""
+    def __init__(self, prepared: PreparedSweep, stop: Stop) -> None:
+        self.problem = ""
+        """Why the sweep stopped, in words; empty while the budget suffices."""
+        self._prepared, self._stop = prepared, stop
+        self._costs = [cost_metric(request.plan) for request in prepared.requests]
         self._used = {"calls": 0.0, "tokens": 0.0, "cost": 0.0}
-        self._cost: Any = metric({"total_cost": {"prices": dict(prices)}}) if prices else None
-        self._began = time.monotonic()
+        self._began = self._called = time.monotonic()
+        self._missing: dict[int, int] = {}
+        """The outputs that each configuration that runs still needs."""
+        self._asked = 0
+        """The outputs since ``_called``."""
         self._lock = threading.Lock()
 
-    def add(self, outputs: Sequence[StoredOutput]) -> None:
-        """Count stored outputs."""
+    def count(self, place: int, outputs: Iterable[StoredOutput]) -> None:
+        """Count the outputs of a configuration; saved outputs take nothing."""
+        if self._prepared.plans[place].system is None:
+            return
         with self._lock:
             for row in outputs:
                 self._used["calls"] += 1
                 self._used["tokens"] += output_tokens(row.output) or 0
-                if self._cost is not None:
-                    self._used["cost"] += self._cost.cost_of(row.output).value or 0.0
-            self._check()
+                if (cost := self._costs[place]) is not None:
+                    self._used["cost"] += cost.cost_of(row.output).value or 0.0
+                if place in self._missing:
+                    self._missing[place] -= 1
+                    self._asked += 1
 
-    def add_judging(self, record: RunRecord) -> None:
-        """Count the cost of the judges of a run."""
+    def count_judging(self, record: RunRecord) -> None:
+        """Count the cost of the judges of a run that ended."""
+        total = (record.usage or {}).get("total") or {}
         with self._lock:
-            total = (record.usage or {}).get("total") or {}
             self._used["cost"] += total.get("cost") or 0.0
-            self._check()
 
-    def _check(self) -> None:
+    def end(self, place: int) -> None:
+        """Expect no further output of a configuration, for now."""
+        with self._lock:
+            self._missing.pop(place, None)
+
+    def check(self) -> None:
+        """Stop the runs if the budget is spent. To reach it is no reason: what is left may need nothing more."""
+        for key, most, used in self._limits():
+            if used > most:
+                self._end(f"the budget of {most:g} {key} is spent")
+
+    def start(self, place: int, outputs: int) -> bool:
+        """Whether a configuration may start that needs so many more outputs, by what each took so far."""
+        with self._lock:
+            if not self._asked:  # the setups come before the first call
+                self._called = time.monotonic()
+            self._missing[place] = outputs
+            for key, most, used in self._limits():
+                each = used / max(self._used["calls"], 1)
+                if key == "seconds":
+                    each = (time.monotonic() - self._called) / max(self._asked, 1)
+                needed = each * sum(self._missing.values())
+                if used + needed > most * (1 + 1e-9):
+                    self._end(
+                        f"the budget of {most:g} {key} does not suffice for the next configuration: {used:.4g} are "
+                        f"used, and by what was used so far it needs about {needed:.4g} more"
+                    )
+        return not self._stop.finishing
+
+    def _limits(self) -> Iterator[tuple[str, float, float]]:
+        """What is limited, to what, and how much of it is used."""
         used = {**self._used, "seconds": time.monotonic() - self._began}
-        for key, most in asdict(self.budget).items():
-            # All calls that the plan takes fit into the budget, so that reaching it is no reason to stop.
-            if most is not None and used[key] > most and not self.exceeded:
-                self.exceeded = f"the budget of {most:g} {key} is spent"
-                self.stop.finish()
+        for key, most in asdict(self._prepared.sweep.budget).items():
+            if most is not None:
+                yield key, most, used[key]
+
+    def _end(self, problem: str) -> None:
+        self.problem = self.problem or problem
+        self._stop.finish()
+
+
+def cost_metric(plan: Mapping[str, Any]) -> Any:
+    """The metric that computes what an output costs by the prices of a plan; ``None`` without prices."""
+    prices = (plan.get("run") or {}).get("prices")
+    return metric({"total_cost": {"prices": prices}}) if prices else None
 
 
 def output_tokens(output: SystemOutputs) -> int | None:
@@ -237,24 +309,27 @@ class SweepRunner:
         self.sweep = prepared.sweep
         self.stop = stop or Stop()
         self._watcher = watcher
-        prices = prepared.plans[0].resolved["run"].get("prices") or {}
-        self.meter = BudgetMeter(prepared.sweep.budget, prices, self.stop)
+        self.meter = BudgetMeter(prepared, self.stop)
         self._setup_s: dict[int, float] = {}
-        self.store = RunStore.open(prepared.where, secrets=prepared.plans[0].secrets)
+        secrets = frozenset[str]().union(*(plan.secrets for plan in prepared.plans))
+        self.store = RunStore.open(prepared.where, secrets=secrets)
         self.records: dict[int, RunRecord] = {}
         """The run of each configuration by its place."""
+        self._cannot_start: set[int] = set()
+        """The places of configurations that were tried in vain."""
 
     def run(self) -> str:
         """Run all configurations, or what is missing of them; returns why it stopped, empty if it did not."""
         with self.store:
             self._find_earlier()
-            self._set_up()
-            self._check_systems()
-            if self.options.eliminate:
-                run_in_looks(self)
-            else:
-                self.run_each(range(len(self.prepared.plans)))
-        return self.meter.exceeded or ("interrupted" if self.stop.finishing else "")
+            missing = [place for place in range(len(self.prepared.plans)) if not self.is_done(place)]
+            if missing and (self.options.eliminate or self._may_start(missing[0], None)):
+                self._make_ready(missing)
+                if self.options.eliminate:
+                    run_in_looks(self)
+                else:
+                    self.run_each(missing)
+        return self.meter.problem or ("interrupted" if self.stop.finishing else "")
 
     def _find_earlier(self) -> None:
         """Find the runs of a sweep that is resumed; without ``resume`` there must be none of this name."""
@@ -270,14 +345,15 @@ class SweepRunner:
             place = record.plan[SWEEP]["place"]
             self._require_unchanged(record, place)
             self.records[place] = record
-            self.meter.add(list(self.store.outputs(record.run_id, texts=False)))
+            self.meter.count(place, self.store.outputs(record.run_id, texts=False))
             if self.is_done(place):
-                self.meter.add_judging(record)
+                self.meter.count_judging(record)
 
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""
         plan = {key: value for key, value in record.plan.items() if key != SWEEP}
-        now = self.store.as_stored({SWEEP: sweep_entry(self.sweep, place), "plan": dict(self.prepared.stored[place])})
+        given = self.prepared.requests[place].plan
+        now = self.store.as_stored({SWEEP: sweep_entry(self.sweep, place), "plan": dict(given)})
         changes = plan_changes(plan, now["plan"])
         if {**record.plan[SWEEP], "setup_s": None} != now[SWEEP]:
             changes.append("sweep")
@@ -290,44 +366,83 @@ class SweepRunner:
     def is_done(self, place: int) -> bool:
         """Whether a configuration needs no further run: it is finished, eliminated, or has failed."""
         record = self.records.get(place)
+        if place in self._cannot_start:
+            return True
         if record is None or record.status not in (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED):
             return False
         has_failures = record.status is RunStatus.FAILED or self.store.counts(record.run_id)[1] > 0
         return not (self.options.retry_failed and has_failures)
 
-    def _set_up(self) -> None:
-        """Prepare all configurations before the first call; a command that is the same for several runs once."""
-        setup = self.sweep.setup
-        ready: dict[tuple[str, ...], float] = {}
-        names = short_names(key for configuration in self.sweep.configurations for key in configuration.settings)
-        for place, plan in enumerate(self.prepared.plans):
-            if setup is None or self.is_done(place):
-                continue
-            configuration = self.sweep.configurations[place]
-            texts = {names[key]: str(value) for key, value in configuration.settings.items()}
-            words = tuple(setup_words(setup, {**configuration.values, **texts}))
-            if is_hook(setup):
-                words = (setup, configuration.label)
-            if words not in ready:
-                self.announce(f"setup {len(ready) + 1}: {configuration.label}")
-                ready[words] = _run_setup(setup, words, plan, configuration.settings, configuration.label)
-            self._setup_s[place] = ready[words]
-
-    def _check_systems(self) -> None:
-        """Build every system once: what is wrong with its arguments is known before the first call."""
-        for place, plan in enumerate(self.prepared.plans):
-            if plan.system is None or self.is_done(place):
-                continue
-            secrets = Secrets(plan.secrets)
-            with secrets.redact_errors(), search_folders(plan.folder):
-                try:
-                    system = build_system(plan)
-                except AueporaError as error:
-                    label = self.sweep.configurations[place].label
-                    problem = f"the system cannot be built for the configuration '{label}': {error}"
-                    raise PlanError(plan.path, None, f"system.{plan.system.kind}", problem) from error
-                with closing_system(system, secrets):
+    def _make_ready(self, places: Sequence[int]) -> None:
+        """Set up and build each configuration, before the first call; one for which that fails counts as the worst."""
+        known: dict[tuple[str, ...], tuple[float, str]] = {}
+        failed: dict[int, AueporaError] = {}
+        for place in places:
+            try:
+                self._set_up(place, known)
+                with self._open(place):  # what is wrong with the arguments of a system is known before the first call
                     pass
+            except AueporaError as error:
+                failed[place] = error
+        if len(failed) == len(self.prepared.plans):
+            raise failed[0]
+        for place, problem in failed.items():
+            self._store_failure(place, problem)
+
+    def _set_up(self, place: int, known: dict[tuple[str, ...], tuple[float, str]]) -> None:
+        """Prepare a configuration; a command that is the same for several runs once."""
+        setup, configuration, plan = self.sweep.setup, self.sweep.configurations[place], self.prepared.plans[place]
+        if setup is None:
+            return
+        words = setup_words(setup, configuration)
+        if words not in known:
+            self.announce(f"setup {len(known) + 1}: {configuration.label}")
+            known[words] = _run_setup(setup, words, plan, configuration.settings)
+        self._setup_s[place], problem = known[words]
+        if problem:
+            raise PlanError(plan.path, None, "sweep.setup", f"failed: {problem}")
+
+    def _open(self, place: int) -> AbstractContextManager[tuple[RunRequest, RunStore, str]]:
+        """Build the system of a configuration, which is closed at the end, and open the store."""
+        return open_plan(
+            self.prepared.plans[place],
+            store=self.options.store,
+            limit=self.options.limit,
+            tags=self.prepared.requests[place].tags,
+            samples=self.prepared.sample_set,
+            is_checked=True,
+        )
+
+    def _store_failure(self, place: int, error: AueporaError) -> None:
+        """Store a run that could not start as failed, so that it is never left out; one that has ended stays."""
+        record = sweep_runs(self.store, self.sweep)[place]
+        is_unfinished = record is None or record.status in (RunStatus.STOPPED, RunStatus.INTERRUPTED)
+        if record is None:
+            request = self._request(place, self.prepared.requests[place])
+            record = self.store.create_run(
+                request.name,
+                request.samples,
+                dataset_name=request.dataset_name,
+                plan=request.plan,
+                config=request.config,
+                repeats=request.repeats,
+                commit=request.commit,
+                tags=request.tags,
+            )
+        if is_unfinished:
+            self.store.finish(record.run_id, RunStatus.FAILED, message=str(error))
+        self._cannot_start.add(place)
+        self.meter.end(place)
+        self.records[place] = self.store.get(record.run_id)
+        self.announce(f"{self.sweep.configurations[place].label}: {error}")
+
+    def _take_record(self, place: int, run_id: str) -> None:
+        """Read the run of a configuration again, and say how it ended."""
+        record = self.store.get(run_id)
+        self.records[place] = record
+        if record.status is not RunStatus.STOPPED or self.stop.finishing:  # between two looks a run is stopped, too
+            why = f" ({record.message})" if record.message else ""
+            self.announce(f"{self.sweep.configurations[place].label}: {record.status.value}{why}")
 
     def run_each(self, places: Collection[int], part: Collection[int] | None = None) -> None:
         """Run some configurations, for a ``part`` of the questions or for all."""
@@ -344,51 +459,51 @@ class SweepRunner:
 
     def _run(self, place: int, part: Collection[int] | None) -> None:
         """Start or resume the run of one configuration; what is wrong with it alone is stored."""
-        if self.stop.finishing:
+        if self.stop.finishing or not self._may_start(place, part):
             return
-        options, label = self.options, self.sweep.configurations[place].label
         try:
-            with open_plan(
-                self.prepared.plans[place],
-                store=options.store,
-                limit=options.limit,
-                tags=(*options.tags, SWEEP_TAG + self.sweep.name),
-                samples=self.prepared.sample_set,
-                is_checked=True,
-            ) as (request, store, _):
-                start_or_resume(
+            with self._open(place) as (request, store, _):
+                outcome = start_or_resume(
                     replace(self._request(place, request), part=part),
                     store,
                     self.records.get(place),
-                    retry_failed=options.retry_failed,
+                    retry_failed=self.options.retry_failed,
                     stop=self.stop,
-                    watcher=replace(self._watcher, answered=self._on_answers),
+                    watcher=replace(self._watcher, answered=partial(self._on_answers, place)),
                 )
         except StoreError:
             raise
-        except AueporaError as error:  # the others go on; a run that was started is stored as failed
-            self.announce(f"{label}: {error}")
-        record = sweep_runs(self.store, self.sweep)[place]
-        if record is None:
-            return
-        self.records[place] = record
+        except AueporaError as error:  # the others go on
+            self._store_failure(place, error)
+        else:
+            self.meter.end(place)
+            self._take_record(place, outcome.record.run_id)
         if part is None:
-            self.meter.add_judging(record)
-            why = f" ({record.message})" if record.message else ""
-            self.announce(f"{label}: {record.status.value}{why}")
+            self.meter.count_judging(self.records[place])
+            self.meter.check()
+
+    def _may_start(self, place: int, part: Collection[int] | None) -> bool:
+        """Whether the budget suffices for a part of the questions of a configuration, or for all."""
+        request, record = self.prepared.requests[place], self.records.get(place)
+        samples = request.samples if part is None else part
+        missing = len(samples) * request.repeats
+        if record is not None:
+            missing -= self.store.counts(record.run_id)[0]
+        return self.meter.start(place, missing)
 
     def _request(self, place: int, request: RunRequest) -> RunRequest:
         label = self.sweep.configurations[place].label
         entry = sweep_entry(self.sweep, place, self._setup_s.get(place))
         return replace(request, name=f"{self.sweep.name} [{label}]", plan={**request.plan, SWEEP: entry})
 
-    def _on_answers(self, rows: Sequence[StoredOutput]) -> None:
+    def _on_answers(self, place: int, rows: Sequence[StoredOutput]) -> None:
         self._watcher.answered(rows)
-        self.meter.add(rows)
+        self.meter.count(place, rows)
+        self.meter.check()
 
 
-def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any], label: str) -> float:
-    """Prepare a configuration; returns how many seconds it took."""
+def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any]) -> tuple[float, str]:
+    """Prepare a configuration; returns how many seconds it took, and what went wrong."""
     began = time.monotonic()
     problem = ""
     try:
@@ -400,9 +515,7 @@ def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[s
             problem = f"exit code {done.returncode}" if done.returncode else ""
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-    if problem:
-        raise PlanError(plan.path, None, "sweep.setup", f"failed for the configuration '{label}': {problem}")
-    return time.monotonic() - began
+    return time.monotonic() - began, problem
 
 
 # --- successive elimination: all get the same questions in one random order, and the worse ones leave ---------------
@@ -488,12 +601,10 @@ def _analyse(
     runner: SweepRunner, living: list[int], asked: frozenset[int], clusters: Clusters
 ) -> ConfigurationScores | None:
     """The scores of the living configurations on what was asked; ``None`` where there are too few."""
-    metric = runner.prepared.deciding
-    assert isinstance(metric, BatchMetric)
     columns = [_look_scores(runner, place, asked) for place in living]
-    table = ScoreTable.of(columns, metric_meta(metric, None), len(asked))
-    inside = clusters[np.array(sorted(asked))]
-    return table.analyse(inside) if len(np.unique(inside[table.rows])) > 1 else None
+    inside = clusters[sorted(asked)]
+    table = ScoreTable.of(columns, metric_meta(runner.prepared.deciding, None), len(asked), inside)
+    return table.analyse() if len(np.unique(inside[table.rows])) > 1 else None
 
 
 def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scores | None:

@@ -134,6 +134,8 @@ class RunFilter:
     """The metric of the trend; empty: the most common main metric."""
     sort: str = "-began"
     page: int = 1
+    opened: tuple[str, ...] = ()
+    """The sweeps whose runs are listed."""
 
     @classmethod
     def from_params(cls, params: Fields) -> RunFilter:
@@ -156,6 +158,7 @@ class RunFilter:
             metric=params.get("metric", ""),
             sort=params.get("sort") or "-began",
             page=params.page(),
+            opened=tuple(dict.fromkeys(params.getlist("open"))),
         )
 
     def to_params(self, **changes: Any) -> dict[str, Any]:
@@ -168,9 +171,17 @@ class RunFilter:
             "metric": self.metric,
             "sort": self.sort,
             "page": 1 if changes else self.page,
+            "open": list(self.opened),
         }
         default = {"sort": "-began", "page": 1}
         return {name: value for name, value in (values | changes).items() if value and value != default.get(name)}
+
+    def folding(self, sweep: str) -> dict[str, Any]:
+        """The parameters of the address in which a sweep is opened, or folded again."""
+        opened = [name for name in self.opened if name != sweep]
+        if len(opened) == len(self.opened):
+            opened.append(sweep)
+        return self.to_params(open=opened, page=self.page)
 
     def without(self, condition: RunCondition) -> dict[str, Any]:
         """The parameters of the address without a condition."""

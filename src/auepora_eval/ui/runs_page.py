@@ -12,7 +12,6 @@ from typing import Any
 from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
-from ..compare.sweeps import SWEEP_TAG
 from ..errors import AueporaError, BadValueError
 from ..render.html import pluralize
 from ..store.records import RunRecord, RunStatus
@@ -21,6 +20,7 @@ from .page_request import Fields, PageRequest, page_route
 from .run_filter import RunCondition, RunFilter, run_texts
 from .run_table import ResultSummaries, RunRow, RunTable, count_answers, read_results, sort_records
 from .run_trend import trend_figure, trend_strip
+from .sweep_page import fold_sweeps
 from .workbench import Workbench, load_templates, make_url, render_template
 
 PAGE_SIZE = 50
@@ -75,10 +75,11 @@ def runs_page(request: PageRequest) -> Response:
         usable = [one for one in listed if not 0 < counts[one.run_id][1] == counts[one.run_id][0]]
         figure = trend_figure(workbench, usable, results, trend_metric)
         return render_template(request, "block_list.html", listed=[figure])
-    pages = max(1, -(-len(listed) // PAGE_SIZE))
+    rows, sweeps = fold_sweeps(sort_records(workbench, listed, run_filter, results), run_filter, results)
+    pages = max(1, -(-len(rows) // PAGE_SIZE))
     run_filter = replace(run_filter, page=min(run_filter.page, pages))
     start = (run_filter.page - 1) * PAGE_SIZE
-    ordered = sort_records(workbench, listed, run_filter, results)[start : start + PAGE_SIZE]
+    ordered = rows[start : start + PAGE_SIZE]
     table = RunTable(workbench, run_filter, listed, ordered, results, baseline)
     names = [name for name in table.metrics if name == trend_metric or name in table.labels]
     context: dict[str, Any] = {
@@ -86,7 +87,8 @@ def runs_page(request: PageRequest) -> Response:
         "total": len(records),
         "found": len(listed),
         "summary": _summary(listed),
-        "sweeps": _sweeps(listed),
+        "sweeps": sweeps,
+        "rows": len(rows),
         "pages": pages,
         "start": start,
         "count": len(ordered),
@@ -111,12 +113,6 @@ def _summary(records: Sequence[RunRecord]) -> str:
         parts.append(f"{failed:,} failed")
     parts.append(f"newest {time_ago(max(one.created_at for one in records))}")
     return " · ".join(parts)
-
-
-def _sweeps(records: Sequence[RunRecord]) -> list[tuple[str, int]]:
-    """The sweeps of the listed runs, with the number of their runs; they have pages of their own."""
-    tags = Counter(tag for record in records for tag in record.tags if tag.startswith(SWEEP_TAG))
-    return [(tag.removeprefix(SWEEP_TAG), count) for tag, count in tags.items()]
 
 
 def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: str) -> RunRecord | None:

@@ -1,17 +1,26 @@
-"""The page of a sweep: its conclusion, the table of configurations, and quality by cost."""
+"""A sweep: its row in the list of runs; its page with the conclusion, the configurations, and quality by cost."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 from starlette.responses import Response
 
-from ..compare.sweeps import find_sweep, sweep_runs
+from ..compare.pairing import lookup_metric
+from ..compare.sweeps import SWEEP, SWEEP_TAG, find_sweep, sweep_runs
+from ..core.results import display_name
 from ..errors import BadValueError
+from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore
 from ..sweep.answer import SweepAnswer, answer_sweep
 from ..sweep.rendering import answer_sections, conclusion
+from .numbers import metric_number, time_ago
 from .page_request import PageRequest, page_route
+from .run_filter import RunFilter
+from .run_table import ResultSummaries
 from .workbench import Workbench, render_template
 
 _SIZE = 100_000
@@ -48,3 +57,60 @@ def read_answer(workbench: Workbench, name: str) -> SweepAnswer:
 
 
 ROUTES = [page_route("/sweep", sweep_page)]
+
+
+# --- a sweep as a row of the list of runs, above its runs or in place of them ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SweepGroup:
+    """The listed runs of a sweep as one row."""
+
+    name: str
+    is_open: bool
+    """Whether the runs are listed below the row."""
+    text: str
+    """How many runs there are, and the best value."""
+    when: str
+    """When the first run began, as people say it."""
+
+
+def fold_sweeps(
+    records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, ResultSummaries]
+) -> tuple[list[RunRecord], dict[str, SweepGroup]]:
+    """The runs to list, of a folded sweep only the first one, and the row above a run by its id.
+
+    The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs.
+    """
+    is_searching = bool(run_filter.q or run_filter.where)
+    members: dict[str, list[RunRecord]] = {}
+    for record in records:
+        tag = next((tag for tag in record.tags if tag.startswith(SWEEP_TAG)), record.run_id)
+        members.setdefault(tag, []).append(record)
+    listed: list[RunRecord] = []
+    groups: dict[str, SweepGroup] = {}
+    for tag, runs in members.items():
+        name = tag.removeprefix(SWEEP_TAG)
+        is_open = name in run_filter.opened or is_searching
+        if name != tag:
+            when = time_ago(min(run.created_at for run in runs))
+            groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), when)
+        listed += runs if is_open or name == tag else runs[:1]
+    return listed, groups
+
+
+def _describe(runs: Sequence[RunRecord], results: Mapping[str, ResultSummaries]) -> str:
+    """How many runs of a sweep there are, and the best value of the deciding metric in one that finished."""
+    text, found = f"{len(runs)} runs", []
+    finished = [run for run in runs if run.status is RunStatus.FINISHED]
+    if len(finished) < len(runs):
+        text += f", {len(runs) - len(finished)} not finished"
+    for run in finished:
+        result = results[run.run_id].by_name.get((run.plan.get(SWEEP) or {}).get("decide", ""))
+        if result is not None and result.defined:
+            sign = 1 if lookup_metric(result, run, {}).higher_score_is_better else -1
+            found.append((sign * result.value, result))
+    if found:
+        best = max(found, key=itemgetter(0))[1]
+        text += f" · best {display_name(best)} {metric_number(best, best.value)}"
+    return text

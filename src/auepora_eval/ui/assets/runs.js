@@ -268,7 +268,7 @@ if (list) {
     if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]") && choice.size) clearChoice();
     if (event.key !== " " || !event.target.matches?.("[data-open]")) return;
     event.preventDefault();
-    currentRow().querySelector('input[name="run"]').click();
+    currentRow().querySelector('input[name="run"], .fold').click();
   });
   onKey("/", "Search runs", () => document.getElementById("search").focus());
   onKey("c", "Compare the chosen runs", () => document.getElementById("compare-button").click());

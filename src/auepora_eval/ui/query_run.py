@@ -105,11 +105,6 @@ class QueryAddress:
         found = {"run": self.runs[::-1], "id": self.sample_id, "repeat": repeats, "q": self.filters.get("q")}
         return make_url("/query", **found, **filters, **self.view)
 
-    @property
-    def list_address(self) -> str:
-        """The address of the list of queries with the same filter."""
-        return make_url("/queries", run=self.runs, **self.filters)
-
 
 def _parse_repeat(text: str) -> int:
     if not text.isdecimal() or len(text) > 6:

@@ -43,7 +43,7 @@ from ..errors import (
 from ..features.matching import has_spans
 from ..io.grades import CorrectionLog
 from ..render.blocks import Block
-from ..render.html import ChartRenderer, UncutText, make_environment
+from ..render.html import ChartRenderer, UncutText, make_environment, pluralize
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Floats
@@ -331,7 +331,7 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 @cache
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
-    environment.globals.update(url=make_url, run_url=run_url)
+    environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize)
     environment.filters["prose"] = _prose
     return environment
 

@@ -98,20 +98,10 @@ class SampleProposals:
     """Why the proposals cannot be read."""
     grades: Sequence[tuple[int, str]] = GRADES
 
-    @property
-    def address(self) -> str:
-        """Where a proposal is sent to."""
-        return make_url("/gold/propose", **self.parameters)
-
     def form(self, doc_id: str = "", kind: CorrectionKind | None = None) -> str:
-        """The address of the form of a proposal, about a document or of a kind where that is known."""
+        """Where a proposal is made and sent to: its form is about a document or of a kind where that is known."""
         document = document_key(doc_id) if doc_id else None
         return make_url("/gold/propose", **self.parameters, document=document, kind=kind)
-
-    @property
-    def is_applied(self) -> bool:
-        """Whether one of them is applied."""
-        return not all(row["is_open"] for row in self.rows)
 
     @property
     def sentence(self) -> str:

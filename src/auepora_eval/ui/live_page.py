@@ -433,10 +433,6 @@ _TOML_DATASET = re.compile(rb"^\s*(dataset\s*=|\[dataset\b)", re.MULTILINE)
 """What a plan in TOML has and other TOML files do not have."""
 
 
-PlanProblem = Mapping[str, Any]
-"""The text of an error of a plan, and its line, if it has one."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlanFile:
     """A plan file and what is wrong with it."""
@@ -445,10 +441,11 @@ class PlanFile:
     """Relative to the folder of plans."""
     name: str
     lines: tuple[str, ...]
-    errors: tuple[PlanProblem, ...]
+    errors: tuple[Mapping[str, Any], ...]
+    """The text of each error, and its line, if it has one."""
     notes: tuple[str, ...] = ()
 
-    def errors_at(self, line: int | None) -> list[PlanProblem]:
+    def errors_at(self, line: int | None) -> list[Mapping[str, Any]]:
         """The errors at a line; those of ``None`` are about the whole file."""
         known = range(1, len(self.lines) + 1)
         return [one for one in self.errors if (one["line"] if one["line"] in known else None) == line]

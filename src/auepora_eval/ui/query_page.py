@@ -23,7 +23,7 @@ from .query_list import chunks_note, query_table
 from .query_parts import MARK_LABELS, MAX_WORDS_LENGTH, support_marks, to_text, turn_text
 from .query_run import QueryAddress, QueryRun, answer_text, is_refusal, read_run
 from .query_view import QueryView
-from .workbench import Workbench, find_position, make_url, render_template, sample_id_at
+from .workbench import Workbench, find_position, make_url, render_template, sample_id_at, stored_output
 
 MAX_OTHER_RUNS = 20
 
@@ -162,7 +162,7 @@ def other_runs(request: PageRequest) -> HTMLResponse:
     sample = sample_at(workbench.store, record, position)
     rows = []
     for one in listed[:MAX_OTHER_RUNS]:
-        output = next((row.output for row in workbench.store.outputs(one.run_id, repeat=0, position=position)), None)
+        output = stored_output(workbench.store, one, position)
         gold = GoldMarks(sample, plan_conventions(one).match)
         rows.append(
             {

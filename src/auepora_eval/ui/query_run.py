@@ -22,7 +22,7 @@ from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from .page_request import PageRequest
 from .query_list import run_columns, swap_runs
-from .workbench import Workbench, find_position, make_url
+from .workbench import Workbench, find_position, make_url, stored_output
 
 MAX_RUNS = 2
 FILTER_PARAMETERS = ("q", "where", "sort")
@@ -219,7 +219,6 @@ def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, a
     position = find_position(workbench, record, address.sample_id)
     if position is None:
         return QueryRun(columns, letter, place, None, None, repeat, None)
-    rows = workbench.store.outputs(record.run_id, repeat=repeat, position=position)
-    output = next((row.output for row in rows), None)
+    output = stored_output(workbench.store, record, position, repeat=repeat)
     sample = sample_at(workbench.store, record, position)
     return QueryRun(columns, letter, place, position, sample, repeat, output)

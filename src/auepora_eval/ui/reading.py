@@ -8,7 +8,7 @@ from typing import Any
 
 from ..compare.columns import RunColumns, gold_ids
 from ..compare.filters import QueryRow, QuerySide
-from ..core.types import Document, SystemOutputs, UnknownRanking
+from ..core.types import Document, UnknownRanking
 from ..io.codec import DocumentRow, SampleRow
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import plan_conventions
@@ -24,6 +24,7 @@ from .marked_texts import (
     reference_marks,
     split_marks,
 )
+from .workbench import stored_output
 
 SHOWN = COMPARED_LENGTH
 """The number of characters of a text that the table may show; lines are cut by the style sheet."""
@@ -129,14 +130,9 @@ def _rank_words(ranks: Sequence[int], count: int) -> str:
     return f"gold at rank {listed}"
 
 
-def _first_output(run: RunColumns, position: int) -> SystemOutputs | None:
-    rows = run.store.outputs(run.record.run_id, repeat=0, position=position)
-    return next((row.output for row in rows), None)
-
-
 def read_documents(run: RunColumns, position: int) -> list[dict[str, Any]]:
     """The retrieved documents of a query, with the words of the reference marked."""
-    sample, output = sample_at(run.store, run.record, position), _first_output(run, position)
+    sample, output = sample_at(run.store, run.record, position), stored_output(run.store, run.record, position)
     if output is None or isinstance(output.retrieved, UnknownRanking):
         return []
     words = content_words(" ".join(sample.references[:3]))

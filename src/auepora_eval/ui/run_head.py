@@ -48,11 +48,7 @@ THRESHOLD_STEP = 0.1
 """The threshold of a wrong answer is moved up and down by so much."""
 
 
-CauseBar = dict[str, Any]
-"""The causes of the wrong answers by one metric, as the template shows them."""
-
-
-def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar | None:
+def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str, Any] | None:
     """The causes of wrong answers of the first result that has them; ``None`` where none has.
 
     ``split`` divides what was not returned into retriever and dropped, which needs all outputs.
@@ -169,7 +165,7 @@ def _cause_codes(attribution: MetricResult, correct: MetricResult) -> tuple[npt.
 # --- the sentence ----------------------------------------------------------------------------------------------------
 
 
-def run_sentence(run: StoredRun, gates: GateCheck, causes: CauseBar | None) -> dict[str, Any]:
+def run_sentence(run: StoredRun, gates: GateCheck, causes: dict[str, Any] | None) -> dict[str, Any]:
     """How many answers are wrong and mostly why; without causes the value of the main metric.
 
     It has the parts ``lead``, ``main`` in bold letters and ``rest``, a tone, and notes that limit it.

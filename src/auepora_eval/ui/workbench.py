@@ -29,7 +29,7 @@ from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import (
     AueporaError,
     ConflictError,
@@ -296,6 +296,11 @@ def find_position(workbench: Workbench, record: RunRecord, sample_id: str) -> in
 def sample_id_at(workbench: Workbench, record: RunRecord, position: int) -> str:
     """The id of the sample at a position of the dataset of a run."""
     return sample_at(workbench.store, record, position, texts=False).sample_id
+
+
+def stored_output(store: RunStore, record: RunRecord, position: int, *, repeat: int = 0) -> SystemOutputs | None:
+    """What a run returned for the sample at a position; ``None`` where nothing is stored."""
+    return next((row.output for row in store.outputs(record.run_id, repeat=repeat, position=position)), None)
 
 
 # --- templates: pages, fragments and report blocks -------------------------------------------------------------------

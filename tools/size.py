@@ -23,7 +23,6 @@ MAX_STATEMENTS = 70_783
 MAX_MODULE_LINES = 800
 LONG_MODULES = {
     "core.metrics_base": 858,
-    "ui.batch_page": 843,
 }
 """Modules that were longer than ``MAX_MODULE_LINES`` when it became 800, with their lines then: they may not grow."""
 MAX_CLASS_LINES = 300

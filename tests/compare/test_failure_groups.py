@@ -229,6 +229,43 @@ def test_the_command_prints_groups(store: RunStore) -> None:
     assert restricted["lists"][0]["questions"] == len([number for number in range(COUNT) if number % 3])
 
 
+def test_a_metric_that_is_not_stored_is_computed_from_the_stored_outputs(store: RunStore) -> None:
+    questions = [
+        EvaluationSample(f"q{number}", f"question {number}", reference_answer=Response("yes it is"))
+        for number in range(30)
+    ]
+    texts = [["no", "it is"][number % 3 > 0] for number in range(30)]  # ten are wrong, twenty have two of three words
+    outputs = [SystemOutputs([], Response(text)) for text in texts]
+    put(store, "first", questions, outputs, [scored("token_f1", [1.0] * 30)])
+    put(store, "second", questions, outputs[::-1], [scored("exact_match", [1.0] * 30)])
+    rule = ("--groups", "--json", "--correct-from", "0.7", "--correct")
+    one = json.loads(run_command(store, "second", *rule, "token_f1").output)
+    assert one["correct"] == "token_f1 >= 0.7"
+    assert one["lists"][0]["wrong"] == 10
+    newly, wrong = json.loads(run_command(store, "first", "second", *rule, "token_f1").output)["lists"]
+    assert [newly["wrong"], wrong["wrong"]] == [10, 10]  # the stored scores of the first run say that all are right
+    both = json.loads(run_command(store, "first", "second", *rule, "rougeL_answer").output)
+    assert both["correct"] == "rougeL_answer >= 0.7"
+    assert [listed["wrong"] for listed in both["lists"]] == [10, 10]
+    assert {result.name for result in store.results(store.find("second").run_id)} == {"exact_match"}
+
+
+NOT_COMPUTED = {
+    "no such metric": (("tokn_f1",), "unknown metric 'tokn_f1'; did you mean 'token_f1'?"),
+    "no threshold": (("chrf",), "'chrf' is not a metric of 0 and 1: give --correct-from"),
+    "no metric of answers": (("recall@3",), "does not score single answers"),
+    "a judge": (("llm_correctness", "--correct-from", "0.5"), "asks a judge, so it must be stored with the runs"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), NOT_COMPUTED.values(), ids=NOT_COMPUTED)
+def test_what_cannot_be_computed_is_explained(store: RunStore, arguments: tuple[str, ...], message: str) -> None:
+    failing_runs(store)
+    shown = run_command(store, "after", "--groups", "--correct", *arguments)
+    assert isinstance(shown.exception, ValueError)
+    assert message in str(shown.exception)
+
+
 USAGE = {
     "a condition on outcomes": (("--groups", "--where", "exact_match<1"), "filter by samples, not by outcomes"),
     "an order": (("--groups", "--sort", "id"), "goes without --sort and --save"),

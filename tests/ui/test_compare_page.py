@@ -63,8 +63,8 @@ def test_page_is_sent_before_the_comparison_is_computed(server: UiServer, pair: 
     page = server.get(address("/compare", pair))
     assert page.status == 200
     assert HOSTILE not in page.text
-    targets = re.findall('class="(?:first|second)-tab" href="#([^"]*)"', page.text)
-    assert targets == ["summary", "query-pane"]
+    targets = re.findall('class="[a-z]+-tab" href="#([^"]*)"', page.text)
+    assert targets == ["summary", "query-pane", "groups-pane"]
     assert all(f'id="{one}"' in page.text for one in (*targets, "queries-title", "more"))
     assert f'href="/compare?{urlencode({"run": [one.run_id for one in pair[::-1]]}, doseq=True)}"' in unescape(
         page.text

@@ -118,6 +118,36 @@ def test_the_form_stays_in_the_tab_of_a_run(browser: Any, server: UiServer) -> N
         assert page.url.endswith(path)
 
 
+@pytest.mark.part("chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_groups_are_a_tab_of_a_comparison(browser: Any, server: UiServer, width: int) -> None:
+    path = path_of(server, "before", "after").replace("/queries/groups", "/compare")
+    with workbench_page(browser, server, path, viewport={"width": width, "height": 900}) as page:
+        groups = page.locator("#groups-pane")
+        assert not groups.is_visible()
+        assert "newly wrong" not in groups.inner_text()  # it loads when it is opened
+        page.get_by_role("link", name="Failure groups").click()
+        groups.get_by_text("answers are newly wrong: 2 groups.").wait_for()
+        assert not page.locator("#query-pane").is_visible()
+        assert page.locator("#summary").is_visible() == (width > 960)
+        groups.locator("#groups-correct").select_option("token_f1")
+        groups.locator("#groups-from").fill("0.1")
+        groups.get_by_role("button", name="Group").click()
+        groups.get_by_text("0 of 400 answers are newly wrong").wait_for()
+        page.get_by_role("link", name="Queries", exact=True).click()
+        page.wait_for_selector("[data-row]")
+        assert not groups.is_visible()
+        assert page.url.endswith(f"{path}#query-pane")
+
+
+@pytest.mark.part("chromium")
+def test_the_tab_of_a_comparison_opens_without_a_script(browser: Any, server: UiServer) -> None:
+    path = path_of(server, "before", "after").replace("/queries/groups", "/compare")
+    with workbench_page(browser, server, f"{path}#groups-pane", java_script_enabled=False) as page:
+        page.get_by_role("link", name="Group the wrong answers").click()
+        assert page.get_by_role("heading", name="Newly wrong").is_visible()
+
+
 @pytest.mark.slow
 @pytest.mark.part("chromium")
 def test_the_page_in_a_browser(browser: Any, server: UiServer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from getpass import getuser
 from itertools import chain, groupby
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.results import Results, metric_labels
-from ..errors import DataFileError
+from ..errors import BadValueError, DataFileError
 from ..render.blocks import (
     Block,
     Code,
@@ -39,6 +39,7 @@ from .options import (
     is_short,
     open_store,
     output_format,
+    parse_specs,
     raw_csv,
     raw_option,
     render_page,
@@ -50,6 +51,7 @@ from .options import (
 from .runs import format_time, run_dict
 
 if TYPE_CHECKING:
+    from ..compare.failure_groups import AnswerRule
     from ..compare.filters import QueryRow, SampleFilter
     from ..compare.query_table import QueryTable
     from ..core.conventions import Match
@@ -512,17 +514,41 @@ def _groups_text(
     table: QueryTable, chosen: SampleFilter, correct: str | None, correct_from: float | None, form: str
 ) -> str:
     """The failure groups of the queries that a filter gives."""
-    from ..compare.failure_groups import choose_rule, find_failure_groups
+    from ..compare.failure_groups import find_failure_groups
     from ..compare.rendering import failure_groups_blocks
 
     if chosen.outcome_runs(table):
         raise click.UsageError("--groups compares wrong answers with right ones: filter by samples, not by outcomes")
-    found = find_failure_groups(table, choose_rule(table, correct, correct_from), chosen.rows(table))
+    found = find_failure_groups(table, _answer_rule(table, correct, correct_from), chosen.rows(table))
     runs = {letter: run.record.run_id for letter, run in zip(table.letters, table.runs, strict=True)}
     title = f"Failure groups of {' and '.join(run.record.name for run in table.runs)}"
     sections = [ReportSection("groups", "", failure_groups_blocks(found))]
     document = {"runs": runs, **found.to_dict()}
     return render_page(form, document, lambda: Report(title, "", ReportVerdict(""), sections))
+
+
+def _answer_rule(table: QueryTable, correct: str | None, correct_from: float | None) -> AnswerRule:
+    """What says which answers are right. A metric that a run does not have is computed from its stored outputs."""
+    from ..compare.failure_groups import AnswerRule, choose_rule
+
+    if correct is None or all(correct in run.results for run in table.runs):
+        return choose_rule(table, correct, correct_from)
+    from ..core.metrics_base import BatchMetric, is_judged
+    from ..runs.diagnose import choose_correctness
+    from ..store.records import plan_conventions
+
+    conventions = plan_conventions(table.runs[-1].record)
+    found = choose_correctness([], conventions, parse_specs([correct])[0], correct_from)
+    metric = found.metric
+    assert isinstance(metric, BatchMetric)
+    rule = AnswerRule.of_metric(metric.name, found.threshold)
+    missing = [run for run in table.runs if metric.name not in run.results]
+    if missing and is_judged(metric):
+        command = f"auepora rescore {missing[0].record.run_id} -m {correct}"
+        raise BadValueError(f"'{metric.name}' asks a judge, so it must be stored with the runs: `{command}` adds it")
+    for run in missing:
+        run.add_metric(metric)
+    return replace(rule, changes_by="") if missing else rule
 
 
 def _user() -> str:

@@ -25,10 +25,10 @@ from ..features.rankings import parse_level
 from ..features.texts import RefusalDetector
 from ..io.codec import DocumentRow
 from ..stats.intervals import Bools, Floats
-from ..store.records import RunRecord
+from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
-from .match import matched_metric, matched_result, supported_ways
+from .match import matched_metric, matched_result, recompute, supported_ways
 from .pairing import MetricMeta, T, lookup_metric
 from .stores import TEXT_MATCHES, run_outputs
 
@@ -232,6 +232,7 @@ class RunColumns:
         self._read_samples = partial(read_samples, store, record) if samples is None else samples
         self.results = {one.name: one for one in result_summaries(store, record.run_id)}
         """The results by name, without scores."""
+        self._computed: dict[str, ScoreColumn] = {}
         self._known = KnownValues()
         self._tables: dict[object, Any] = {}
         self._thread: threading.Thread | None = None
@@ -314,6 +315,8 @@ class RunColumns:
 
         They are computed again where gold is to be matched in another way and the run has what that takes.
         """
+        if name in self._computed:
+            return self._computed[name]
         return self._known.get(("scores", name, match), lambda: self._read_scores(name, match))
 
     def _read_scores(self, name: str, match: Match | None) -> ScoreColumn | None:
@@ -325,6 +328,13 @@ class RunColumns:
         if not isinstance(result.scores, Scores) or len(result.scores) != self.record.num_samples:
             return None
         return ScoreColumn(result, lookup_metric(result, self.record, {}))
+
+    def add_metric(self, metric: BatchMetric) -> None:
+        """Compute a metric of answers on the stored outputs. It has the place of a stored one, and is not stored."""
+        outputs = run_outputs(self.store, self.record, texts=True)
+        (result,) = recompute(outputs, [metric], plan_conventions(self.record).match)
+        self._computed[metric.name] = ScoreColumn(result, lookup_metric(result, self.record, {metric.name: metric}))
+        self.results[metric.name] = result
 
     def matched_metric(self, name: str, match: Match) -> BatchMetric | str:
         """The metric of a result with gold matched in this way; why it cannot be."""

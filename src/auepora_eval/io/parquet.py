@@ -26,7 +26,15 @@ from .codec import (
 )
 from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
-from .tables import PANDAS_INDEX, ROW_GROUP, parquet_errors, read_rows, require_arrow, require_plain_parquet
+from .tables import (
+    PANDAS_INDEX,
+    ROW_GROUP,
+    load_arrow,
+    parquet_errors,
+    read_rows,
+    require_arrow,
+    require_plain_parquet,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,10 +148,8 @@ def _decode_json_fields(value: Any, path: str) -> Any:
 
 def _save(rows: Iterable[tuple[str, bytes]], path: Path, role: Role) -> None:
     """Write rows, given as owner and line."""
-    require_arrow()
+    _, parquet = load_arrow()
     require_plain_parquet(path)
-    from pyarrow import parquet
-
     schema = table_schema(role)
     packed = ((owner, _encode_json_fields(json.loads(line))) for owner, line in rows)
     with atomic_write(path) as file:

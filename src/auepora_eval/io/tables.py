@@ -321,10 +321,8 @@ def _parquet_records(path: Path) -> Iterator[Record]:
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table; an invalid file is a ``DataFileError``."""
-    require_arrow()
+    _, parquet = load_arrow()
     require_plain_parquet(path)
-    from pyarrow import parquet
-
     with (
         open_bytes(path) as file,
         parquet_errors(path),
@@ -337,9 +335,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def column_names(path: Path) -> list[str]:
     """Return the names of the columns without the index of pandas; an invalid file is a ``DataFileError``."""
-    require_arrow()
-    from pyarrow import parquet
-
+    _, parquet = load_arrow()
     with open_bytes(path) as file, parquet_errors(path):
         return [name for name in parquet.read_schema(file).names if not name.startswith(PANDAS_INDEX)]
 
@@ -412,6 +408,15 @@ def require_plain_parquet(path: Path) -> None:
         raise DataFileError(
             path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
         )
+
+
+def load_arrow() -> tuple[Any, Any]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``; raises if the extra ``parquet`` is not installed."""
+    require_arrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    return pa, parquet
 
 
 def require_arrow(purpose: str = "reading and writing Parquet") -> None:

@@ -50,7 +50,7 @@ class RefusalDetectionMetric(ConfiguredMetric):
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     detector: RefusalDetector = field(init=False, repr=False, compare=False)
     """The refusal detector."""
-    metadata = declare(version=2)
+    metadata = declare(version=2, signature={"refusal": "detection"})
 
     @property
     def phrase_match(self) -> PhraseMatch:
@@ -74,14 +74,15 @@ class RefusalDetectionMetric(ConfiguredMetric):
         detector = RefusalDetector(patterns, self.judge, whole_words=self.phrase_match == "word")
         object.__setattr__(self, "detector", detector)
 
-    def signature_options(self) -> dict[str, str]:
-        """The refusal detector."""
+    @property
+    def detection(self) -> str:
+        """The refusal detector, as signatures name it."""
         if self.judge is not None:
-            return {"refusal": f"judge-{self.detector.judge_name}"}
+            return f"judge-{self.detector.judge_name}"
         if self.refusal_patterns is not None:
             text = json.dumps(self.detector.patterns)
-            return {"refusal": f"patterns-{hashlib.sha256(text.encode()).hexdigest()[:12]}"}
-        return {"refusal": "built-in" if self.languages is None else f"built-in[{','.join(self.languages)}]"}
+            return f"patterns-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return "built-in" if self.languages is None else f"built-in[{','.join(self.languages)}]"
 
     def reference_refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
         """Whether the system refused, by the plain definition."""

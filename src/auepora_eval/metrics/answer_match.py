@@ -12,7 +12,6 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption, without_separator
 from ..core.derivation import add_outcome, add_table
-from ..core.metric_metadata import declared_options
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -65,6 +64,7 @@ class _NormalisedMetric(TokenizedMetric, ReferencedMetric):
 
     metadata = declare(
         reference="Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0",
+        signature={"norm": "normalisation"},
     )
 
     def __post_init__(self) -> None:
@@ -91,18 +91,19 @@ class _NormalisedMetric(TokenizedMetric, ReferencedMetric):
         is_wide = self.tokenizer == "char" and self.ignore_punctuation
         return unspaced_word_tokenizer(words) if is_wide else words
 
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation."""
+    @property
+    def normalisation(self) -> str:
+        """The normalisation, as signatures name it."""
         if self.norm != "squad":
-            return {"norm": self.norm}
+            return self.norm
         ignored = {
             "case": self.ignore_case,
             "punctuation": self.ignore_punctuation,
             "articles": self.ignore_articles,
         }
         if all(ignored.values()):
-            return {"norm": "squad"}
-        return {"norm": ",".join(name for name, yes in ignored.items() if yes) or "none"}
+            return "squad"
+        return ",".join(name for name, yes in ignored.items() if yes) or "none"
 
     def best(self, batch: Batch, values: Floats, sides: TokenPairs) -> Scores:
         """The best value of each row; empty references are dropped if there are others."""
@@ -147,10 +148,6 @@ class ExactMatch(_NormalisedMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         set_metadata(self, binary=self.slots is None)
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation, and what becomes of several things."""
-        return super().signature_options() | declared_options(self, self.metadata)
 
     def _slot_value(self, sample: EvaluationSample, answer: str) -> float:
         """The proportion of things that the answer is equal to; the best alternative counts."""
@@ -225,10 +222,6 @@ class _TokenOverlap(_NormalisedMetric):
             return [token for token in words.tokenize(text) if token not in dropped]
 
         return custom_tokenizer(f"{words.name} without {self.drop}", kept)
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation, and what was chosen."""
-        return super().signature_options() | declared_options(self, self.metadata)
 
     def score_tokens(self, batch: Batch) -> Scores:
         """The value of each pair, and the best of each row."""

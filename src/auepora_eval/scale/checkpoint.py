@@ -36,7 +36,7 @@ from ..engine.executors import (
     SourcedBatch,
 )
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
-from ..io.tables import require_arrow
+from ..io.tables import load_arrow
 from ..runtime.files import atomic_write, translate_write_errors
 from ..store.score_columns import decode_keys, encode_keys
 from .inputs import one_array
@@ -139,16 +139,13 @@ def write_part(
     path: Path, scored: ScoredBatch, names: Sequence[str], *, job: str, unit: int, first: int, given_up: bool = False
 ) -> PartFacts:
     """Write the scores of a unit under metrics of these names; the file is written atomically."""
-    require_arrow()
-    import pyarrow as pa
-    from pyarrow import parquet
-
+    pa, parquet = load_arrow()
     members = scored.members
     assert members is not None  # units are read by the worker
     assert len(members.ids) == scored.size
-    columns: dict[str, pa.Array] = {}
+    columns: dict[str, Any] = {}
 
-    def put(name: str, column: pa.Array) -> None:
+    def put(name: str, column: Any) -> None:
         if name in columns:
             raise BadValueError(f"two columns of a part would be called {name!r}; give a metric another name (as: ...)")
         columns[name] = column
@@ -268,10 +265,7 @@ def content_digest(scored: ScoredBatch) -> str:
 
 def read_part_facts(path: Path) -> PartFacts | None:
     """The metadata of a part; ``None`` if there is no such file, or it is not a part."""
-    require_arrow()
-    import pyarrow as pa
-    from pyarrow import parquet
-
+    pa, parquet = load_arrow()
     try:
         about = (parquet.read_schema(path).metadata or {}).get(_META)
     except (OSError, pa.ArrowException):
@@ -281,10 +275,7 @@ def read_part_facts(path: Path) -> PartFacts | None:
 
 def read_part(path: Path) -> CheckpointPart:
     """The scores in a part, exactly as written; a file that was changed since is refused."""
-    require_arrow()
-    import pyarrow as pa
-    from pyarrow import parquet
-
+    pa, parquet = load_arrow()
     try:
         table = parquet.read_table(path, use_threads=False, page_checksum_verification=True)
         about = json.loads((table.schema.metadata or {})[_META])

@@ -733,14 +733,14 @@ def _slice_to_document(whole: MetricResult, inner: Any) -> dict[str, Any]:
     """Return one group of a slice: a result, or any other value of a user."""
     if not isinstance(inner, MetricResult):
         return {"other": to_json_value(inner)}
-    document = _to_document(inner)
-    if inner.name != whole.name:
-        document["name"] = inner.name
-    if inner.target is not whole.target:
-        document["target"] = inner.target.name
-    if inner.signature != whole.signature:
-        document["signature"] = inner.signature
-    return document
+    shared = _identity(whole)
+    own = {key: value for key, value in _identity(inner).items() if value != shared[key]}
+    return _to_document(inner) | own
+
+
+def _identity(result: MetricResult) -> dict[str, str | None]:
+    """What a slice stores only where it is not that of the whole."""
+    return {"name": result.name, "target": result.target.name, "signature": result.signature}
 
 
 def _from_document(

@@ -781,11 +781,8 @@ def decisions(
     store: RunStore, *, fingerprint: str | None = None, kind: DecisionKind | None = None, run_id: str | None = None
 ) -> list[Decision]:
     """Return the recorded decisions, oldest first: all, those on a dataset, of a kind, or about a run."""
-    conditions: dict[str, str] = {}
-    if fingerprint is not None:
-        conditions["fingerprint = ?"] = fingerprint
-    if kind is not None:
-        conditions["kind = ?"] = kind
+    wanted = {"fingerprint = ?": fingerprint, "kind = ?": kind}
+    conditions = {condition: value for condition, value in wanted.items() if value is not None}
     where = " AND ".join(conditions) or "TRUE"
     query = f"SELECT * FROM eval_decisions WHERE {where} ORDER BY recorded_at, decision_key"
     with store._database.read() as connection:

@@ -188,21 +188,13 @@ class BatchForm:
         return self.fields.integer(name, self.value(name), lowest=lowest)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchForecast:
-    """What a batch can decide, a sentence each; or why it cannot be created."""
-
-    lines: tuple[str, ...] = ()
-    problem: str = ""
-
-
-def make_forecast(workbench: Workbench, form: BatchForm) -> BatchForecast:
-    """The forecast of the form."""
+def make_forecast(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
+    """What the batch of the form can decide, a sentence each; or the problem why it cannot be created."""
     try:
         store = workbench.run(workbench.find(form.run(0))).store if form.runs else workbench.store
-        return BatchForecast(plan_batch(store, form.options(workbench.labels)).forecast)
+        return {"lines": plan_batch(store, form.options(workbench.labels)).forecast, "problem": ""}
     except AueporaError as error:
-        return BatchForecast(problem=page_message(error))
+        return {"lines": (), "problem": page_message(error)}
 
 
 def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
@@ -287,7 +279,7 @@ def _render_form(
     request: PageRequest,
     form: BatchForm,
     *,
-    forecast: BatchForecast | None = None,
+    forecast: Mapping[str, Any] | None = None,
     problem: str = "",
     status: int = 200,
 ) -> Response:
@@ -298,37 +290,6 @@ def _render_form(
 
 
 # --- the list of batches ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """A row of the list of batches."""
-
-    batch: LabelBatch
-    runs: Sequence[tuple[str, str]]
-    """Name and address of each run; no address if it was deleted."""
-    progress: BatchProgress | None
-    error: str = ""
-
-    @property
-    def url(self) -> str:
-        """The address of the batch."""
-        return batch_url(self.batch)
-
-    @property
-    def purpose(self) -> str:
-        """The purpose in words."""
-        return PURPOSES[self.batch.purpose].title
-
-    @property
-    def created(self) -> str:
-        """When it was created."""
-        return _time_text(self.batch.created)
-
-    @property
-    def state(self) -> tuple[str, Tone]:
-        """The state in words, and its tone."""
-        return ("", "") if self.progress is None else batch_state(self.progress)
 
 
 def batch_state(progress: BatchProgress) -> tuple[str, Tone]:
@@ -350,7 +311,7 @@ def batches_page(request: PageRequest) -> Response:
     workbench = request.workbench
     problems: list[str] = []
     rows = [_make_row(workbench, one) for one in list_batches(workbench.labels, problems)]
-    single = [one for one in rows if one.batch.purpose == "review" and len(one.batch.items) == 1]
+    single = [one for one in rows if one["batch"].purpose == "review" and len(one["batch"].items) == 1]
     others = [one for one in rows if one not in single]
     groups = [(title, listed) for title, listed in (("", others), ("Single queries", single)) if listed]
     return render_template(
@@ -364,15 +325,25 @@ def batches_page(request: PageRequest) -> Response:
     )
 
 
-def _make_row(workbench: Workbench, batch: LabelBatch) -> BatchRow:
-    runs = list(_run_links(workbench, batch))
+def _make_row(workbench: Workbench, batch: LabelBatch) -> dict[str, Any]:
+    """A row of the list; ``error`` says why there is no progress."""
+    row: dict[str, Any] = {
+        "batch": batch,
+        "url": batch_url(batch),
+        "purpose": PURPOSES[batch.purpose].title,
+        "runs": list(_run_links(workbench, batch)),
+        "created": _time_text(batch.created),
+        "error": "",
+    }
     try:
-        return BatchRow(batch, runs, workbench.queue(batch.id).progress())
+        progress = workbench.queue(batch.id).progress()
     except AueporaError as error:
-        return BatchRow(batch, runs, None, str(error))
+        return row | {"error": str(error)}
+    return row | {"progress": progress, "state": batch_state(progress)}
 
 
 def _run_links(workbench: Workbench, batch: LabelBatch) -> Iterator[tuple[str, str]]:
+    """Name and address of each run; no address if it was deleted."""
     for run in batch.runs:
         try:
             record = workbench.store.get(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..compare.runs import Leaderboard, LeaderboardMetric
 from ..compare.types import MetricComparison
@@ -79,17 +80,7 @@ class CardGroup:
         return [(tone, glyph, found[tone]) for tone, glyph in GLYPHS.items() if found[tone]]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonCard:
-    """The numbers of a comparison of two runs."""
-
-    primary: CardGroup
-    fallen: CardGroup
-    groups: Sequence[CardGroup]
-    foot: str
-
-
-def comparison_card(board: Leaderboard) -> ComparisonCard:
+def comparison_card(board: Leaderboard) -> dict[str, Any]:
     """The card of two runs."""
     usual = Counter(one.n for one in board.comparisons).most_common(1)
     usual_n = usual[0][0] if usual else 0
@@ -103,50 +94,38 @@ def comparison_card(board: Leaderboard) -> ComparisonCard:
         shown = [name for name in own if same_metric(name) not in rows]
         if shown:
             groups.append(_group(entry.title, [rows[name] for name in shown]))
-    return ComparisonCard(
-        _group("Primary metrics", [rows[name] for name in primary]),
-        _group("Got worse", [rows[name] for name in fallen]),
-        groups,
-        _foot(board, len(primary)),
-    )
+    return {
+        "primary": _group("Primary metrics", [rows[name] for name in primary]),
+        "fallen": _group("Got worse", [rows[name] for name in fallen]),
+        "groups": groups,
+        "foot": _foot(board, len(primary)),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderCell:
-    """The value of a run in a leaderboard, and what it is compared with the first run."""
-
-    value: str
-    is_unbeaten: bool
-    """Whether no other run is significantly better, where that sets some of them apart."""
-    difference: CardRow | None
+LeaderCells = list[dict[str, Any]]
+"""The values of the runs in a leaderboard, each with what it is compared with the first run."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderGroup:
-    """Metrics of a leaderboard: the primary ones, or the others of a target."""
-
-    title: str
-    rows: Sequence[tuple[LeaderboardMetric, Sequence[LeaderCell]]]
-
-
-def leaderboard_card(board: Leaderboard) -> list[LeaderGroup]:
-    """The metrics of three or more runs, the primary ones first."""
-    found = [LeaderGroup("Primary metrics", [(one, _leader_cells(one)) for one in board.metrics if one.primary])]
+def leaderboard_card(board: Leaderboard) -> list[tuple[str, list[tuple[LeaderboardMetric, LeaderCells]]]]:
+    """The metrics of three or more runs under their titles: the primary ones first, then those of each target."""
+    found = [("Primary metrics", [(one, _leader_cells(one)) for one in board.metrics if one.primary])]
     for target, entry in TARGETS.items():
         own = [one for one in board.metrics if one.target == target.name and not one.primary]
-        found.append(LeaderGroup(entry.title, [(one, _leader_cells(one)) for one in own]))
-    return [group for group in found if group.rows]
+        found.append((entry.title, [(one, _leader_cells(one)) for one in own]))
+    return [(title, rows) for title, rows in found if rows]
 
 
-def _leader_cells(metric: LeaderboardMetric) -> list[LeaderCell]:
+def _leader_cells(metric: LeaderboardMetric) -> LeaderCells:
     against_first = {pair.second: pair.comparison for pair in metric.pairs if pair.first == 0}
     unbeaten = metric.unbeaten() if metric.primary else []
-    cells = []
+    cells: LeaderCells = []
     for run, value in enumerate(metric.values):
         one = against_first.get(run, metric.pairs[0].comparison)
         text = "–" if value is None else _shown(one, value)
         difference = _card_row(metric, one, one.n) if run else None
-        cells.append(LeaderCell(text, run in unbeaten and len(unbeaten) < len(metric.values), difference))
+        # No other run is significantly better, where that sets some of them apart.
+        is_unbeaten = run in unbeaten and len(unbeaten) < len(metric.values)
+        cells.append({"value": text, "is_unbeaten": is_unbeaten, "difference": difference})
     return cells
 
 

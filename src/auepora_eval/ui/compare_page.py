@@ -183,26 +183,6 @@ class ComparisonRequest:
         return UncutText(self.url(metric=metric, **filters))
 
     @property
-    def swap_url(self) -> str:
-        """The address with the two runs the other way round."""
-        return self.url(run=self.runs[::-1])
-
-    @property
-    def report_url(self) -> str:
-        """The address of the static report."""
-        return make_url("/compare/report.html", run=self.runs)
-
-    @property
-    def plain_url(self) -> str:
-        """The address without options."""
-        return make_url("/compare", run=self.runs)
-
-    @property
-    def has_options(self) -> bool:
-        """Whether an option of the comparison differs from its default."""
-        return bool(self.primary or self.delta or self.adjust != "max-t")
-
-    @property
     def fields(self) -> list[tuple[str, str]]:
         """Runs, options and filters as the fields of a form."""
         return parse_qsl(self.url("", **self.filters).partition("?")[2], keep_blank_values=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,38 +23,12 @@ _QUANTILE = 0.95
 """The outer bins have the differences above this quantile of their size, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class StripBin:
-    """Queries whose difference is in a range."""
-
-    x: int
-    tone: str
-    text: str
-    url: str
-    total: float
-    """The height of the bar of all queries."""
-    listed: float
-    """The height of the bar of those in the list."""
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceStrip:
-    """The bins of one metric, with the scale that the brush reads."""
-
-    key: str
-    """The name of conditions on the difference."""
-    label: str
-    bins: Sequence[StripBin]
-    end: str
-    """The lower end of the outermost bin."""
-    scale: str
-    """As JSON."""
-
-
 def difference_strip(
     table: QueryTable, name: str, rows: Rows, url: Callable[[Sequence[Condition]], str], *, higher_is_better: bool
-) -> DifferenceStrip | None:
-    """The strip of a metric for the listed rows of a table; ``None`` where no query changed.
+) -> dict[str, Any] | None:
+    """The bins of a metric for the listed rows of a table, and the scale that the brush reads, as JSON.
+
+    ``None`` where no query changed.
 
     ``url`` is the address of the list with some conditions on the change in place of others.
     """
@@ -78,11 +53,13 @@ def difference_strip(
         conditions = _conditions(name, place - SIDE, low, high)
         text = f"{' and '.join(str(condition) for condition in conditions)}: {totals[place]:,}"
         heights = [round(float(26 * np.log1p(counts[place]) / highest), 1) for counts in (totals, listed)]
-        bins.append(StripBin(WIDTH * place, tone, text, url(conditions), *heights))
+        own: dict[str, Any] = {"x": WIDTH * place, "tone": tone, "text": text, "url": url(conditions)}
+        bins.append(own | {"total": heights[0], "listed": heights[1]})
         bands.append([WIDTH * place, WIDTH * (place + 1), low, high])
     key = Condition("metric", name, "diff").key
     scale = {"field": key, "also": "", "kind": "steps", "bands": bands, "area": [0, 0, WIDTH * len(bins), HEIGHT]}
-    return DifferenceStrip(key, table.metric_labels[name], bins, f"{steps[-2]:g}", json.dumps(scale))
+    end = f"{steps[-2]:g}"  # the lower end of the outermost bin
+    return {"key": key, "label": table.metric_labels[name], "bins": bins, "end": end, "scale": json.dumps(scale)}
 
 
 def replace_change(found: SampleFilter, name: str, conditions: Sequence[Condition]) -> SampleFilter:

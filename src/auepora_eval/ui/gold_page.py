@@ -27,7 +27,7 @@ from ..grades.corrections import (
     run_names,
     signature_before,
 )
-from ..io.grades import CorrectedGold, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..io.grades import CorrectedGold, CorrectionKind, GoldValue, Proposal, describe_gold
 from ..labels.names import MAX_NAME, MAX_TEXT
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
@@ -58,66 +58,30 @@ MAX_SHOWN_RUNS, MAX_OPEN_RUNS = 50, 1
 # --- the proposals of a sample ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalRow:
-    """A proposal as the pages show it."""
+ProposalRow = Mapping[str, Any]
+"""A proposal as the pages show it."""
 
-    proposal: Proposal
-    query: str = ""
-    """The address of the query; empty where its run was deleted."""
 
-    @property
-    def correction(self) -> Correction:
-        """The correction that is proposed."""
-        return self.proposal.correction
-
-    @property
-    def id(self) -> str:
-        """The id of the proposal."""
-        return self.correction.id
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be applied."""
-        return self.proposal.state == "open"
-
-    @property
-    def state(self) -> str:
-        """Its state in a word."""
-        return STATES[self.proposal.state][0]
-
-    @property
-    def tone(self) -> str:
-        """The tone of its state."""
-        return STATES[self.proposal.state][1]
-
-    @property
-    def subject(self) -> str:
-        """What is corrected."""
-        if self.correction.kind == "grade":
-            return f"document {self.correction.doc_id}"
-        return "reference answers" if self.correction.kind == "references" else "question"
-
-    @property
-    def before(self) -> str:
-        """The old value."""
-        return describe_gold(self.correction.kind, self.correction.before)
-
-    @property
-    def after(self) -> str:
-        """The new value."""
-        return describe_gold(self.correction.kind, self.correction.after)
-
-    @property
-    def time(self) -> str:
-        """The time of the proposal."""
-        return self.correction.at[:16].replace("T", " ")
-
-    @property
-    def decision(self) -> str:
-        """Who accepted or withdrew it, when and why."""
-        parts = [f"by {self.proposal.decided_by}" if self.proposal.decided_by else "", self.proposal.reason]
-        return ": ".join(part for part in parts if part)
+def proposal_row(proposal: Proposal, query: str = "") -> ProposalRow:
+    """A proposal in words; ``query`` is the address of its query, empty where the run was deleted."""
+    correction = proposal.correction
+    state, tone = STATES[proposal.state]
+    subjects = {"grade": f"document {correction.doc_id}", "references": "reference answers", "invalid": "question"}
+    decision = [f"by {proposal.decided_by}" if proposal.decided_by else "", proposal.reason]
+    return {
+        "proposal": proposal,
+        "correction": correction,
+        "id": correction.id,
+        "query": query,
+        "is_open": proposal.state == "open",
+        "state": state,
+        "tone": tone,
+        "subject": subjects[correction.kind],
+        "before": describe_gold(correction.kind, correction.before),
+        "after": describe_gold(correction.kind, correction.after),
+        "time": correction.at[:16].replace("T", " "),
+        "decision": ": ".join(part for part in decision if part),
+    }
 
 
 @dataclass(frozen=True)
@@ -134,30 +98,15 @@ class SampleProposals:
     """Why the proposals cannot be read."""
     grades: Sequence[tuple[int, str]] = GRADES
 
-    @property
-    def address(self) -> str:
-        """Where a proposal is sent to."""
-        return make_url("/gold/propose", **self.parameters)
-
     def form(self, doc_id: str = "", kind: CorrectionKind | None = None) -> str:
-        """The address of the form of a proposal, about a document or of a kind where that is known."""
+        """Where a proposal is made and sent to: its form is about a document or of a kind where that is known."""
         document = document_key(doc_id) if doc_id else None
         return make_url("/gold/propose", **self.parameters, document=document, kind=kind)
 
     @property
-    def withdrawal(self) -> str:
-        """Where a withdrawal is sent to."""
-        return make_url("/gold/withdraw", **self.parameters)
-
-    @property
-    def is_applied(self) -> bool:
-        """Whether one of them is applied."""
-        return not all(row.is_open for row in self.rows)
-
-    @property
     def sentence(self) -> str:
         """How many proposals there are."""
-        opened = sum(row.is_open for row in self.rows)
+        opened = sum(row["is_open"] for row in self.rows)
         accepted = len(self.rows) - opened
         parts = [f"{pluralize(opened, 'correction')} proposed"] if opened else []
         parts += [f"{pluralize(accepted, 'correction')} applied"] if accepted else []
@@ -168,8 +117,9 @@ class SampleProposals:
         """The proposals about documents, by the key of the document."""
         found: dict[str, list[ProposalRow]] = {}
         for row in self.rows:
-            if row.correction.kind == "grade":
-                found.setdefault(document_key(row.correction.doc_id), []).append(row)
+            correction = row["correction"]
+            if correction.kind == "grade":
+                found.setdefault(document_key(correction.doc_id), []).append(row)
         return found
 
 
@@ -185,7 +135,7 @@ def sample_proposals(workbench: Workbench, record: RunRecord, sample: Evaluation
         found = workbench.corrections.proposals(record.fingerprint, sample_id=sample.sample_id)
     except AueporaError as error:  # a file that was damaged
         return SampleProposals((), parameters, back, str(error))
-    return SampleProposals([ProposalRow(one) for one in found if one.state != "withdrawn"], parameters, back)
+    return SampleProposals([proposal_row(one) for one in found if one.state != "withdrawn"], parameters, back)
 
 
 def scores_before(
@@ -361,28 +311,6 @@ def _answer_change(request: PageRequest, message: str) -> Response:
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class GoldDataset:
-    """The proposals about one dataset."""
-
-    fingerprint: str
-    name: str
-    """Its name in the runs; empty where there is none any more."""
-    opened: Sequence[ProposalRow]
-    ended: Sequence[ProposalRow]
-
-    @property
-    def effect(self) -> str:
-        """The address of the effect of all open proposals."""
-        return make_url("/gold/effect", dataset=self.fingerprint, proposal=[row.id for row in self.opened])
-
-    @property
-    def applied(self) -> str:
-        """The address of the values before and after the corrections that were applied; empty where none was."""
-        is_applied = any(row.proposal.state == "accepted" for row in self.ended)
-        return make_url("/gold/applied", dataset=self.fingerprint) if is_applied else ""
-
-
 def gold_page(request: PageRequest) -> Response:
     """The proposals about one dataset, and tabs of the others."""
     records = {one.run_id: one for one in request.workbench.store.runs()}
@@ -391,18 +319,24 @@ def gold_page(request: PageRequest) -> Response:
     for one in request.workbench.corrections.proposals():
         correction = one.correction
         query = make_url("/query", run=correction.run, id=correction.sample_id) if correction.run in records else ""
-        groups.setdefault(correction.fingerprint, []).append(ProposalRow(one, query))
-    datasets = [
-        GoldDataset(
-            fingerprint,
-            names.get(fingerprint, ""),
-            [row for row in rows if row.is_open],
-            [row for row in rows if not row.is_open],
-        )
-        for fingerprint, rows in groups.items()
-    ]
+        groups.setdefault(correction.fingerprint, []).append(proposal_row(one, query))
+    datasets = [_gold_dataset(key, names.get(key, ""), rows) for key, rows in groups.items()]
     chosen = request.parameters.get("dataset") or next(iter(groups), "")
     return render_template(request, "gold.html", datasets=datasets, chosen=chosen, task=request.app.state.apply_task)
+
+
+def _gold_dataset(fingerprint: str, name: str, rows: Sequence[ProposalRow]) -> dict[str, Any]:
+    """The proposals about one dataset; the name is empty where no run has it any more."""
+    opened = [row for row in rows if row["is_open"]]
+    is_applied = any(row["proposal"].state == "accepted" for row in rows)
+    return {
+        "fingerprint": fingerprint,
+        "name": name,
+        "opened": opened,
+        "ended": [row for row in rows if not row["is_open"]],
+        "effect": make_url("/gold/effect", dataset=fingerprint, proposal=[row["id"] for row in opened]),
+        "applied": make_url("/gold/applied", dataset=fingerprint) if is_applied else "",
+    }
 
 
 # --- the effect on all runs -------------------------------------------------------------------------------------------

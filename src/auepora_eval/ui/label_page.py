@@ -86,15 +86,10 @@ class LabelRequest:
         return cls(queue, fields, annotator, number, queue.claims.names_of(secret))
 
     @property
-    def batch(self) -> LabelBatch:
-        """The batch of the queue."""
-        return self.queue.batch
-
-    @property
     def item(self) -> int:
         """The number of the item, which must be there."""
         if self.number is None:
-            raise HTTPException(400, f"item must be a number from 1 to {len(self.batch.items)}")
+            raise HTTPException(400, f"item must be a number from 1 to {len(self.queue.batch.items)}")
         return self.number
 
     @property
@@ -114,12 +109,12 @@ class LabelRequest:
 
     def values(self) -> Sequence[str]:
         """The names of the choices, or the grades."""
-        names = ("first", "second") if is_pair_of_grades(self.batch) else ("value",)
+        names = ("first", "second") if is_pair_of_grades(self.queue.batch) else ("value",)
         if names[1:] and self.queue.item(self.item).has_equal_answers:
             names = ("first", "first")  # one grade for both
         values = [self.fields.get(name, "") for name in names]
         try:
-            self.batch.parse_values(values)
+            self.queue.batch.parse_values(values)
         except BadValueError as error:
             raise HTTPException(400, f"{' and '.join(names)}: {error}") from error
         return values
@@ -128,7 +123,7 @@ class LabelRequest:
         """The address of an item, by default of the next one, or of a text of it."""
         adjudicate = "1" if self.adjudicates else None
         fields = {"as": self.annotator, "adjudicate": adjudicate, "item": number, "part": part}
-        return make_url(f"/label/{self.batch.id}/{page}", **fields)
+        return make_url(f"/label/{self.queue.batch.id}/{page}", **fields)
 
 
 def require_adjudicator(request: PageRequest, fields: Fields) -> None:
@@ -337,12 +332,12 @@ def show_item(
         request,
         "label_item.html",
         status=status,
-        batch_id=found.batch.id,
-        task=describe_task(found.batch, item),
+        batch_id=found.queue.batch.id,
+        task=describe_task(found.queue.batch, item),
         annotator=found.annotator,
         adjudicates=found.adjudicates,
         state=state,
-        heading=HEADINGS.get(state, f"Item {number} of {len(found.batch.items)}"),
+        heading=HEADINGS.get(state, f"Item {number} of {len(found.queue.batch.items)}"),
         item=None if item is None else describe_item(found, item),
         previous=disputed[number].labels if number in disputed else (),
         progress=progress,
@@ -355,7 +350,7 @@ def show_item(
         skip_submission=secrets.token_hex(16),
         undo_submission=secrets.token_hex(16),
         item_url=found.url,
-        start_url=make_url(f"/label/{found.batch.id}", adjudicate="1" if found.adjudicates else None),
+        start_url=make_url(f"/label/{found.queue.batch.id}", adjudicate="1" if found.adjudicates else None),
         max_comment=MAX_TEXT,
         max_reason=MAX_REASON,
     )
@@ -387,12 +382,12 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
     except BadValueError as error:  # it names what was sent, no run and no file
         raise HTTPException(400, str(error)) from error
     _require_saved(saved)
-    texts = {one.name: one.text for one in found.batch.choices}
+    texts = {one.name: one.text for one in found.queue.batch.choices}
     return None, f"Saved: {' and '.join(texts[one] for one in values)}"
 
 
 def _save_skip(found: LabelRequest) -> tuple[int | None, str]:
-    is_unclear = found.batch.offers_unclear and found.fields.get("answer") == UNCLEAR
+    is_unclear = found.queue.batch.offers_unclear and found.fields.get("answer") == UNCLEAR
     if is_unclear:
         reason, message = unclear_reason(found.comment), "Saved: Cannot tell"
     else:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -220,17 +221,15 @@ class LiveFeed:
         """Read the store until the last client has left or the server stops."""
         try:
             while self._clients and not self._workbench.stopping.is_set():
-                self._publish(await run_in_threadpool(self._read_event))
+                event = await run_in_threadpool(self._read_event)
+                if event != self._event:
+                    self._event = event
+                    self._wake_clients()
                 for _ in range(5):
                     if not self._workbench.stopping.is_set():
                         await asyncio.sleep(POLL_SECONDS / 5)
         finally:
             self._task = None
-            self._wake_clients()
-
-    def _publish(self, event: str) -> None:
-        if event != self._event:
-            self._event = event
             self._wake_clients()
 
     def _wake_clients(self) -> None:
@@ -374,24 +373,8 @@ def _duration(seconds: float) -> str:
 # --- the page of runs in progress, and its stream --------------------------------------------------------------------
 
 
-def live_page(request: PageRequest) -> Response:
-    """The runs in progress and those that ended lately."""
-    return render_template(request, "live.html", **_live_context(request))
-
-
-def live_runs(request: PageRequest) -> Response:
-    """The lists of the page, without the rest of it."""
-    return render_template(request, "live_runs.html", **_live_context(request))
-
-
-async def live_events(request: Request) -> Response:
-    """The stream of server-sent events."""
-    if request.method == "HEAD":  # a stream has no end
-        return Response(media_type="text/event-stream")
-    return StreamingResponse(request.app.state.live_feed.stream(), media_type="text/event-stream")
-
-
-def _live_context(request: PageRequest) -> dict[str, Any]:
+def live_page(request: PageRequest, template: str = "live.html") -> Response:
+    """The runs in progress and those that ended lately; also without the rest of the page."""
     workbench = request.workbench
     found: list[LiveRun] = request.app.state.live_feed.read()
     shown = {one.record.run_id for one in found}
@@ -401,16 +384,25 @@ def _live_context(request: PageRequest) -> dict[str, Any]:
         for one in workbench.store.runs(limit=MAX_ENDED + len(shown))
         if one.run_id not in shown and one.finished_at is not None and one.finished_at >= since
     ]
-    return {
-        "active": [one for one in found if one.is_active],
-        "interrupted": [one for one in found if not one.is_active],
-        "ended": ended[:MAX_ENDED],
-        "stages": STAGES,
-        "store_option": f" --store {shlex.quote(workbench.label)}",
-        "time_text": format_time,
-        "age": lambda moment: _duration((utc_now() - moment).total_seconds()),
-        "path_of": lambda one: render_blocks(_path_blocks(workbench, one)),
-    }
+    return render_template(
+        request,
+        template,
+        active=[one for one in found if one.is_active],
+        interrupted=[one for one in found if not one.is_active],
+        ended=ended[:MAX_ENDED],
+        stages=STAGES,
+        store_option=f" --store {shlex.quote(workbench.label)}",
+        time_text=format_time,
+        age=lambda moment: _duration((utc_now() - moment).total_seconds()),
+        path_of=lambda one: render_blocks(_path_blocks(workbench, one)),
+    )
+
+
+async def live_events(request: Request) -> Response:
+    """The stream of server-sent events."""
+    if request.method == "HEAD":  # a stream has no end
+        return Response(media_type="text/event-stream")
+    return StreamingResponse(request.app.state.live_feed.stream(), media_type="text/event-stream")
 
 
 def _path_blocks(workbench: Workbench, run: LiveRun) -> list[Block]:
@@ -442,14 +434,6 @@ _TOML_DATASET = re.compile(rb"^\s*(dataset\s*=|\[dataset\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class PlanProblem:
-    """An error of a plan and its line, if it has one."""
-
-    line: int | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class PlanFile:
     """A plan file and what is wrong with it."""
 
@@ -457,13 +441,14 @@ class PlanFile:
     """Relative to the folder of plans."""
     name: str
     lines: tuple[str, ...]
-    errors: tuple[PlanProblem, ...]
+    errors: tuple[Mapping[str, Any], ...]
+    """The text of each error, and its line, if it has one."""
     notes: tuple[str, ...] = ()
 
-    def errors_at(self, line: int | None) -> list[PlanProblem]:
+    def errors_at(self, line: int | None) -> list[Mapping[str, Any]]:
         """The errors at a line; those of ``None`` are about the whole file."""
         known = range(1, len(self.lines) + 1)
-        return [one for one in self.errors if (one.line if one.line in known else None) == line]
+        return [one for one in self.errors if (one["line"] if one["line"] in known else None) == line]
 
 
 def plans_page(request: PageRequest) -> Response:
@@ -560,7 +545,7 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
         name = str(values.get("name") or path.stem)
     except PlanError as error:
         errors, name = [error], path.stem
-    masked = tuple(PlanProblem(one.line, secrets.message(one.problem)) for one in errors)
+    masked = tuple({"line": one.line, "text": secrets.message(one.problem)} for one in errors)
     text = path.read_bytes().decode("utf-8", "replace")
     lines = tuple(_mask_line(line, secrets) for line in text.splitlines())
     relative = path.relative_to(folder).as_posix()
@@ -607,7 +592,7 @@ def _stored_plan_text(record: RunRecord) -> str:
 
 ROUTES = [
     page_route("/live", live_page),
-    page_route("/live/runs", live_runs),
+    page_route("/live/runs", partial(live_page, template="live_runs.html")),
     Route("/live/events", live_events),
     page_route("/plans", plans_page),
     page_route("/plans/view", plan_page),

@@ -35,7 +35,7 @@ from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool, return_free_memory
 from ..store.records import RunRecord
-from .difference_strip import DifferenceStrip, difference_strip, replace_change
+from .difference_strip import difference_strip, replace_change
 from .numbers import with_minus
 from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
@@ -167,32 +167,14 @@ def _swap_sort(sort: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterLink:
-    """A link that changes the filter."""
-
-    text: str
-    url: str
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class FilterChip:
-    """A condition of a group with the number of queries that it gives."""
+    """A condition, with the address that adds or removes it."""
 
     text: str
     url: str
-    count: str
-    is_on: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ListColumn:
-    """A column of the list; ``order`` is the value of ``aria-sort``."""
-
-    title: str
-    url: str = ""
-    order: str = "none"
-    note: str = ""
+    count: str = ""
+    """The number of queries that it gives."""
+    is_on: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +187,7 @@ class ListCell:
     """Read to users of a screen reader after the text."""
 
 
-def _strip(page: QueryListPage) -> DifferenceStrip | None:
+def _strip(page: QueryListPage) -> dict[str, Any] | None:
     name = next(iter(page.metrics), "")
     if len(page.records) < 2 or not name:
         return None
@@ -333,23 +315,13 @@ class QueryListPage:
         return [one for one in found[:1] if one[1]]
 
     @property
-    def saved_count(self) -> str:
-        """How many queries a set would have."""
-        return pluralize(len(self.rows), "query", "queries")
-
-    @property
-    def reads_outcomes(self) -> bool:
-        """Whether outputs or scores of a run decide which queries are listed."""
-        return bool(self.filter.outcome_runs(self.table))
-
-    @property
-    def chips(self) -> list[FilterLink]:
+    def chips(self) -> list[FilterChip]:
         """The conditions, each with the address without it."""
         conditions = self.filter.conditions
         found = []
         for place, one in enumerate(conditions):
             rest = replace(self.filter, conditions=(*conditions[:place], *conditions[place + 1 :]))
-            found.append(FilterLink(str(one), self.url(rest), f"Remove the filter {one}"))
+            found.append(FilterChip(str(one), self.url(rest)))
         return found
 
     @property
@@ -399,12 +371,7 @@ class QueryListPage:
     # --- the table ---
 
     @property
-    def rank_column(self) -> ListColumn:
-        """The column of ranks."""
-        return self.column("Gold in the ranking", "rank", note="by the rank of the first gold document")
-
-    @property
-    def score_columns(self) -> list[ListColumn]:
+    def score_columns(self) -> list[dict[str, str]]:
         """What the order may be by a score: the difference of two runs, else the score."""
         found = []
         for name in self.metrics:
@@ -419,12 +386,13 @@ class QueryListPage:
         found = first_cut_off(self.table.runs)
         return found if found is not None and found < DOTS else None
 
-    def column(self, title: str, key: str, *, worst_low: bool = True, note: str = "") -> ListColumn:
-        """A column that can be sorted: the worst first, then the other way round."""
+    def column(self, title: str, key: str, *, worst_low: bool = True, note: str = "") -> dict[str, str]:
+        """A column that can be sorted: the worst first, then the other way round; ``order`` is for ``aria-sort``."""
         up, down, current = key, f"-{key}", self.filter.sort
         following = {up: down, down: up}.get(current, up if worst_low else down)
         order = {up: "ascending", down: "descending"}.get(current, "none")
-        return ListColumn(title, self.url(replace(self.filter, sort=following)), order, note)
+        url = self.url(replace(self.filter, sort=following))
+        return {"title": title, "url": url, "order": order, "note": note}
 
     @property
     def listed(self) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from starlette.exceptions import HTTPException
@@ -23,7 +23,7 @@ from .query_list import chunks_note, query_table
 from .query_parts import MARK_LABELS, MAX_WORDS_LENGTH, support_marks, to_text, turn_text
 from .query_run import QueryAddress, QueryRun, answer_text, is_refusal, read_run
 from .query_view import QueryView
-from .workbench import Workbench, find_position, make_url, render_template, sample_id_at
+from .workbench import Workbench, find_position, make_url, render_template, sample_id_at, stored_output
 
 MAX_OTHER_RUNS = 20
 
@@ -66,18 +66,11 @@ def query_page(request: PageRequest) -> HTMLResponse:
 # --- neighbours in the filtered list ----------------------------------------------------------------------------------
 
 
-class Neighbours(NamedTuple):
-    """The place of the sample in the list, and the addresses around it."""
+def neighbours(request: PageRequest, runs: Sequence[QueryRun], address: QueryAddress) -> dict[str, Any]:
+    """The place of the sample in the list that the filter of the address gives, from 1, and the addresses around it.
 
-    place: int | None
-    """From 1; ``None`` where the filter excludes the sample."""
-    total: int
-    previous: str | None
-    following: str | None
-
-
-def neighbours(request: PageRequest, runs: Sequence[QueryRun], address: QueryAddress) -> Neighbours:
-    """The samples before and after this one in the list that the filter of the address gives."""
+    The place is ``None`` where the filter excludes the sample.
+    """
     workbench = request.workbench
     if address.filters or len({run.record.fingerprint for run in runs}) > 1:
         table = query_table(workbench, [run.record for run in runs])
@@ -94,10 +87,11 @@ def neighbours(request: PageRequest, runs: Sequence[QueryRun], address: QueryAdd
             return sample_id_at(workbench, runs[0].record, index)
 
     if place is None:
-        return Neighbours(None, total, None, address.with_sample(id_at(0)) if total else None)
+        first = address.with_sample(id_at(0)) if total else None
+        return {"place": None, "total": total, "previous": None, "following": first}
     previous = address.with_sample(id_at(place - 1)) if place else None
     following = address.with_sample(id_at(place + 1)) if place + 1 < total else None
-    return Neighbours(place + 1, total, previous, following)
+    return {"place": place + 1, "total": total, "previous": previous, "following": following}
 
 
 # --- whole texts, and other runs --------------------------------------------------------------------------------------
@@ -168,7 +162,7 @@ def other_runs(request: PageRequest) -> HTMLResponse:
     sample = sample_at(workbench.store, record, position)
     rows = []
     for one in listed[:MAX_OTHER_RUNS]:
-        output = next((row.output for row in workbench.store.outputs(one.run_id, repeat=0, position=position)), None)
+        output = stored_output(workbench.store, one, position)
         gold = GoldMarks(sample, plan_conventions(one).match)
         rows.append(
             {

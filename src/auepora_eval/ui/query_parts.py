@@ -119,26 +119,8 @@ def support_marks(run: QueryRun, output: SystemOutputs, answer: Response) -> tup
 # --- claims of the answer, their verdicts, and the closest sentence of the documents ----------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceSentence:
-    """The sentence of the retrieved documents that shares most words with a claim."""
-
-    rank: int
-    doc_id: str
-    text: str
-    shared: int
-    words: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerClaim:
-    """A claim of an answer; a sentence of it where no claims are stored."""
-
-    text: str
-    sentence: int | None
-    """The index of the sentence of the answer that is closest to it."""
-    verdicts: Sequence[ClaimVerdict] = ()
-    evidence: EvidenceSentence | None = None
+AnswerClaim = Mapping[str, Any]
+"""A claim of an answer with the verdicts on it and its evidence; a sentence of it where no claims are stored."""
 
 
 def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int]]) -> list[AnswerClaim]:
@@ -148,18 +130,28 @@ def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int
     own = SentenceIndex([answer[start:end] for start, end in sentences])
     stored, labels = judged_claims(run.judgements, run.repeat, answer), metric_labels(run.columns.results.values())
     texts: Mapping[str, Sequence[ClaimVerdict]] = stored or {answer[start:end]: () for start, end in sentences}
-    claims = []
+    claims: list[AnswerClaim] = []
     for text, verdicts in list(texts.items())[:MAX_CLAIMS]:
         place = own.closest(text)
         closest = evidence.closest(text)
         found = None
         if closest is not None:
             document = documents[closest.text]
-            sentence = document.text[closest.start : closest.end]
-            found = EvidenceSentence(
-                closest.text + 1, document.doc_id, shorten(sentence, 600), closest.shared, closest.words
-            )
-        claims.append(AnswerClaim(text, None if place is None else place.text, _join_metrics(verdicts, labels), found))
+            found = {
+                "rank": closest.text + 1,
+                "doc_id": document.doc_id,
+                "text": shorten(document.text[closest.start : closest.end], 600),
+                "shared": closest.shared,
+                "words": closest.words,
+            }
+        claims.append(
+            {
+                "text": text,
+                "sentence": None if place is None else place.text,  # the index of the closest sentence of the answer
+                "verdicts": _join_metrics(verdicts, labels),
+                "evidence": found,  # the sentence of the documents that shares most words with it
+            }
+        )
     return claims
 
 
@@ -171,27 +163,19 @@ def _join_metrics(verdicts: Sequence[ClaimVerdict], labels: Mapping[str, str]) -
     return [replace(one, metric=", ".join(dict.fromkeys(names))) for one, names in metrics.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSegment:
-    """A sentence of an answer, or the space between two; ``claim`` is the number of its first claim."""
-
-    parts: Sequence[TextPart]
-    claim: int | None
-
-
 def answer_segments(
     answer: str, end: int, sentences: Sequence[tuple[int, int]], claims: Sequence[AnswerClaim], marks: Sequence[Mark]
-) -> list[AnswerSegment]:
-    """The answer as sentences with their claims."""
-    by_sentence = {claim.sentence: number for number, claim in reversed(list(enumerate(claims)))}
-    segments = []
+) -> list[tuple[list[TextPart], int | None]]:
+    """The sentences of an answer and the spaces between them; a sentence with the number of its first claim."""
+    by_sentence = {claim["sentence"]: number for number, claim in reversed(list(enumerate(claims)))}
+    segments: list[tuple[list[TextPart], int | None]] = []
     at = 0
     for index, (start, stop) in enumerate(sentences):
         if start > at:
-            segments.append(AnswerSegment(split_marks(answer, at, start, marks), None))
-        segments.append(AnswerSegment(split_marks(answer, start, stop, marks), by_sentence.get(index)))
+            segments.append((split_marks(answer, at, start, marks), None))
+        segments.append((split_marks(answer, start, stop, marks), by_sentence.get(index)))
         at = stop
-    return [*segments, AnswerSegment(split_marks(answer, at, end, marks), None)] if at < end else segments
+    return [*segments, (split_marks(answer, at, end, marks), None)] if at < end else segments
 
 
 # --- gold documents and rankings --------------------------------------------------------------------------------------
@@ -244,20 +228,6 @@ def ranked_documents(run: QueryRun, address: QueryAddress, words: Set[str], othe
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreCell:
-    """The score of the sample in one run, and the address of its derivation."""
-
-    text: str
-    tone: str = ""
-    outcome: str = ""
-    """Why the score is not an ordinary one: failed, skipped or left out."""
-    derivation: str = ""
-    before: str = ""
-    """The score with the gold of the dataset, where that of the run was corrected."""
-    value: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class QueryScore:
     """A metric with its score in each run."""
 
@@ -266,7 +236,8 @@ class QueryScore:
     target: TargetCategory
     lower_is_better: bool
     is_skipped: bool
-    cells: Sequence[ScoreCell]
+    cells: Sequence[Mapping[str, Any]]
+    """The score in each run; ``before`` is that with the gold of the dataset, where that of the run was corrected."""
     difference: Cell | None
 
     @property
@@ -299,7 +270,7 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         if again:
             found, label = again, f"{label}, gold matched by {MATCH_WORDS[match]}"
         cells = [
-            replace(_score_cell(run, name, *one), before=old.get(name, ""))
+            _score_cell(run, name, *one) | {"before": old.get(name, "")}
             for run, old, one in zip(runs, before, found, strict=True)
         ]
         is_skipped = all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found)
@@ -326,17 +297,19 @@ def _matched_scores(
     return found
 
 
-def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> ScoreCell:
+def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> dict[str, Any]:
+    """The score in one run, and the address of its derivation; ``outcome`` says why it is not an ordinary one."""
+    cell = {"text": "–", "tone": "", "outcome": "not scored", "derivation": "", "value": value}
     if not outcome or run.sample is None:
-        return ScoreCell("–", outcome="not scored")
-    address = derivation_url(run.record, name, run.sample.sample_id)
+        return cell
+    cell["derivation"] = derivation_url(run.record, name, run.sample.sample_id)
     number = "" if value is None else score_number(run.columns.results[name], value)
     if outcome == "scored":
-        return ScoreCell(number or "n/a", "", "", address, value=value)
+        return cell | {"text": number or "n/a", "outcome": ""}
     status, _, reason = outcome.partition(":")
     words = f"{status.replace('_', ' ')}: {reason}" if reason else status.replace("_", " ")
     words = f"{words}, counted as" if number else words
-    return ScoreCell(number or "–", "muted" if status == "skipped" else "bad", words, address, value=value)
+    return cell | {"text": number or "–", "tone": "muted" if status == "skipped" else "bad", "outcome": words}
 
 
 def score_number(result: MetricResult, value: float) -> str:

@@ -22,7 +22,7 @@ from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from .page_request import PageRequest
 from .query_list import run_columns, swap_runs
-from .workbench import Workbench, find_position, make_url
+from .workbench import Workbench, find_position, make_url, stored_output
 
 MAX_RUNS = 2
 FILTER_PARAMETERS = ("q", "where", "sort")
@@ -104,11 +104,6 @@ class QueryAddress:
         repeats = [self.repeat(place) for place in reversed(range(len(self.runs)))] if any(self.repeats) else None
         found = {"run": self.runs[::-1], "id": self.sample_id, "repeat": repeats, "q": self.filters.get("q")}
         return make_url("/query", **found, **filters, **self.view)
-
-    @property
-    def list_address(self) -> str:
-        """The address of the list of queries with the same filter."""
-        return make_url("/queries", run=self.runs, **self.filters)
 
 
 def _parse_repeat(text: str) -> int:
@@ -224,7 +219,6 @@ def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, a
     position = find_position(workbench, record, address.sample_id)
     if position is None:
         return QueryRun(columns, letter, place, None, None, repeat, None)
-    rows = workbench.store.outputs(record.run_id, repeat=repeat, position=position)
-    output = next((row.output for row in rows), None)
+    output = stored_output(workbench.store, record, position, repeat=repeat)
     sample = sample_at(workbench.store, record, position)
     return QueryRun(columns, letter, place, position, sample, repeat, output)

@@ -123,11 +123,6 @@ class QueryView:
         """The words of the references, which are marked in answers and documents."""
         self.answered = [run for run in runs if run.output is not None and run.is_ranking_known]
 
-    @property
-    def is_open(self) -> bool:
-        """Whether all documents are open."""
-        return "open" in self.address.view
-
     def shown(self, text: str, part: str, limit: int) -> ShownText:
         """The beginning of a text of the sample."""
         address = text_address(self.first, self.address, part)
@@ -311,7 +306,7 @@ class QueryView:
             "shown": show_text(answer, address, limit=limit, marks=listed, unfolds=True),
             "segments": answer_segments(answer, end, sentences, claims, listed),
             "claims": claims,
-            "judged": sum(bool(claim.verdicts) for claim in claims),
+            "judged": sum(bool(claim["verdicts"]) for claim in claims),
             "kind": marks[0].kind if marks else "",
             "legend": legend,
             "structured": to_text(response.structured),

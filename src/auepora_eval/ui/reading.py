@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from typing import Any
 
 from ..compare.columns import RunColumns, gold_ids
 from ..compare.filters import QueryRow, QuerySide
-from ..core.types import Document, SystemOutputs, UnknownRanking
+from ..core.types import Document, UnknownRanking
 from ..io.codec import DocumentRow, SampleRow
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import plan_conventions
@@ -24,6 +24,7 @@ from .marked_texts import (
     reference_marks,
     split_marks,
 )
+from .workbench import stored_output
 
 SHOWN = COMPARED_LENGTH
 """The number of characters of a text that the table may show; lines are cut by the style sheet."""
@@ -31,41 +32,6 @@ DOTS = 10
 """The number of ranks that are drawn."""
 MAX_DOCUMENTS = 50
 _CUT_OFF = re.compile(r"@(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSide:
-    """What one run did with a query."""
-
-    letter: str
-    answer: Sequence[TextPart] = ()
-    problem: str = ""
-    """Why there is no answer."""
-    is_refusal: bool = False
-    gold_ranks: Sequence[int] = ()
-    rank_text: str = ""
-    has_ranking: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRow:
-    """A query with its texts."""
-
-    question: str
-    reference: str
-    labels: Sequence[str] = ()
-    sides: Sequence[ReadSide] = field(default=())
-
-
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """A retrieved document of an opened row."""
-
-    rank: int
-    id: str
-    text: Sequence[TextPart]
-    is_gold: bool
-    score: str
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
@@ -95,7 +61,7 @@ def first_cut_off(runs: Sequence[RunColumns]) -> int | None:
 
 def read_rows(
     runs: Sequence[RunColumns], rows: Sequence[QueryRow], places: Sequence[Sequence[int | None]]
-) -> list[ReadRow]:
+) -> list[dict[str, Any]]:
     """The texts of some queries in one run or in two; ``places`` are their positions in each run."""
     stored = []
     for number, run in enumerate(runs):
@@ -111,7 +77,7 @@ def read_rows(
 Packed = tuple[SampleRow[DocumentRow], PackedOutput | None] | None
 
 
-def _read_row(row: QueryRow, packed: Sequence[Packed]) -> ReadRow:
+def _read_row(row: QueryRow, packed: Sequence[Packed]) -> dict[str, Any]:
     sample = next(one[0] for one in packed if one is not None)
     reference = shorten_text(" / ".join(_references(sample)[:3]))
     words = content_words(reference)
@@ -122,7 +88,7 @@ def _read_row(row: QueryRow, packed: Sequence[Packed]) -> ReadRow:
         parts = mark_words(text, words, changed[number])
         sides.append(_side(one, side, parts, "AB"[number] if len(packed) > 1 else ""))
     labels = [str(value) for value in sample.labels.values()][:4]
-    return ReadRow(shorten_text(sample.query), reference, labels, sides)
+    return {"question": shorten_text(sample.query), "reference": reference, "labels": labels, "sides": sides}
 
 
 def _references(sample: SampleRow[DocumentRow]) -> list[str]:
@@ -136,22 +102,25 @@ def _answer_text(packed: Packed) -> str:
     return "" if output is None or output.error is not None else output.answer or ""
 
 
-def _side(packed: Packed, side: QuerySide, answer: Sequence[TextPart], letter: str) -> ReadSide:
+def _side(packed: Packed, side: QuerySide, answer: Sequence[TextPart], letter: str) -> dict[str, Any]:
+    """What one run did with a query; ``problem`` says why there is no answer."""
+    shown: dict[str, Any] = {"letter": letter, "answer": (), "is_refusal": False, "has_ranking": False}
     output = None if packed is None else packed[1]
     if packed is None or output is None:
-        return ReadSide(letter, problem="not in the dataset" if packed is None else "no output")
+        return shown | {"problem": "not in the dataset" if packed is None else "no output"}
     if output.error is not None:
-        return ReadSide(letter, problem=f"failed: {shorten_text(output.error)}")
+        return shown | {"problem": f"failed: {shorten_text(output.error)}"}
     problem = "no answer was asked for" if output.answer is None else "" if answer else "empty answer"
     text = output.answer or ""
     is_declined = output.refused if output.refused is not None else is_refusal(text, built_in_patterns())
+    shown |= {"answer": answer, "problem": problem, "is_refusal": is_declined and bool(answer)}
     if output.ranking_unknown or side.rank is None:
-        return ReadSide(letter, answer, problem, is_declined and bool(answer))
+        return shown
     gold = gold_ids(packed[0].relevant_docs or ())
     ranks = {output.ids.index(one) + 1 for one in gold.intersection(output.ids)}
     ranks.update([side.rank] if side.rank else [])
     words = _rank_words(sorted(ranks), len(output.ids))
-    return ReadSide(letter, answer, problem, is_declined and bool(answer), sorted(ranks), words, True)
+    return shown | {"gold_ranks": sorted(ranks), "rank_text": words, "has_ranking": True}
 
 
 def _rank_words(ranks: Sequence[int], count: int) -> str:
@@ -161,14 +130,9 @@ def _rank_words(ranks: Sequence[int], count: int) -> str:
     return f"gold at rank {listed}"
 
 
-def _first_output(run: RunColumns, position: int) -> SystemOutputs | None:
-    rows = run.store.outputs(run.record.run_id, repeat=0, position=position)
-    return next((row.output for row in rows), None)
-
-
-def read_documents(run: RunColumns, position: int) -> list[ReadDocument]:
+def read_documents(run: RunColumns, position: int) -> list[dict[str, Any]]:
     """The retrieved documents of a query, with the words of the reference marked."""
-    sample, output = sample_at(run.store, run.record, position), _first_output(run, position)
+    sample, output = sample_at(run.store, run.record, position), stored_output(run.store, run.record, position)
     if output is None or isinstance(output.retrieved, UnknownRanking):
         return []
     words = content_words(" ".join(sample.references[:3]))
@@ -178,5 +142,5 @@ def read_documents(run: RunColumns, position: int) -> list[ReadDocument]:
     for rank, (item, mark) in enumerate(zip(output.retrieved[:MAX_DOCUMENTS], marks, strict=False), 1):
         text = mark_words(shorten_text(item.doc.text), words)
         score = "" if item.score is None else f"{item.score:.3g}"
-        found.append(ReadDocument(rank, item.doc.doc_id, text, mark == "gold", score))
+        found.append({"rank": rank, "id": item.doc.doc_id, "text": text, "is_gold": mark == "gold", "score": score})
     return found

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from starlette.responses import RedirectResponse, Response
 
 from ..calibration.calibrate import judge_disagreements
-from ..calibration.report import Disagreement
 from ..calibration.scores import load_run_scores
 from ..compare.columns import ANSWERED, EMPTY
 from ..compare.filters import Condition, SampleFilter
@@ -59,11 +59,6 @@ class ReviewList:
     first: str = ""
     """The first query, if documents are to be graded on the pages of the queries."""
 
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The filter as fields of a form."""
-        return self.filter.to_params()
-
     def url(self, run_id: str) -> str:
         """The address of the list."""
         return make_url("/review", run=run_id, **self._params)
@@ -74,7 +69,8 @@ class ReviewList:
 
     @property
     def _params(self) -> dict[str, list[str]]:
-        return {name: [value for key, value in self.fields if key == name] for name in ("q", "where", "sort")}
+        fields = self.filter.to_params()
+        return {name: [value for key, value in fields if key == name] for name in ("q", "where", "sort")}
 
 
 def failed_lists(table: QueryTable) -> list[ReviewList]:
@@ -115,43 +111,20 @@ def unjudged_lists(table: QueryTable) -> list[ReviewList]:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledDisagreement:
-    """An answer on which a judge and the labels of a file disagree."""
-
-    found: Disagreement
-    labels: tuple[Label, ...]
-    """The labels of the answer."""
-
-    @property
-    def is_example(self) -> bool:
-        """Whether its labels are tuning labels."""
-        return all(one.tuning for one in self.labels)
-
-    @property
-    def comments(self) -> str:
-        """The comments of the annotators."""
-        return "; ".join(one.comment for one in self.labels if one.comment)
-
-
-@dataclass(frozen=True, slots=True)
 class DisagreementList:
     """The disagreements of one judge metric with the labels of one batch."""
 
     batch: LabelBatch
     metric: str = ""
-    rows: tuple[LabelledDisagreement, ...] = ()
+    rows: Sequence[Mapping[str, Any]] = ()
+    """The answers on which they disagree, with the comments of the annotators."""
     problem: str = ""
     """Why there is no list."""
 
     @property
     def has_results(self) -> bool:
         """Whether something is estimated from the batch, which its first example ends."""
-        return self.batch.purpose != "review" and not any(one.is_example for one in self.rows)
-
-    @property
-    def shown(self) -> Sequence[LabelledDisagreement]:
-        """The rows that the page shows."""
-        return self.rows[:MAX_DISAGREEMENTS]
+        return self.batch.purpose != "review" and not any(row["is_example"] for row in self.rows)
 
 
 def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[DisagreementList], int]:
@@ -187,7 +160,12 @@ def _disagreements(
     for one in labels:
         by_sample.setdefault(one.sample_id, []).append(one)
     found = judge_disagreements(scores, aggregate_labels(labels, scale).values)
-    rows = tuple(LabelledDisagreement(one, tuple(by_sample[one.sample_id])) for one in found)
+    rows = []
+    for disagreement in found:
+        own = by_sample[disagreement.sample_id]
+        comments = "; ".join(label.comment for label in own if label.comment)
+        is_example = all(label.tuning for label in own)
+        rows.append({"found": disagreement, "is_example": is_example, "comments": comments})
     metrics = metric_labels(result_summaries(workbench.store, record.run_id))
     return DisagreementList(batch, metrics.get(scores.metric, scores.metric), rows)
 
@@ -212,22 +190,14 @@ def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class OpenDrafts:
-    """A batch of drafts that is not closed."""
-
-    batch: LabelBatch
-    labelled: int
-
-
-def open_drafts(workbench: Workbench) -> Iterator[OpenDrafts]:
-    """The batches of drafts that are not closed."""
+def open_drafts(workbench: Workbench) -> Iterator[tuple[LabelBatch, int]]:
+    """The batches of drafts that are not closed, each with the number of labelled ones."""
     for batch in list_batches(workbench.labels):
         if batch.purpose == "drafts":
             with suppress(AueporaError):  # the list of batches shows what is wrong with it
                 progress = workbench.queue(batch.id).progress()
                 if progress.closed is None:
-                    yield OpenDrafts(batch, progress.complete)
+                    yield batch, progress.complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +207,6 @@ class ListedSet:
     set: SampleSet
     count: int
     """How many of its samples the run has."""
-
-    @property
-    def saved(self) -> str:
-        """When it was saved."""
-        return (self.set.created or "")[:16].replace("T", " ")
 
     def command(self, labels: Path, store: str) -> str:
         """The command that compares two runs on it; it names the file if the labels folder is not the default."""
@@ -274,7 +239,7 @@ def review_page(request: PageRequest) -> Response:
     params = request.parameters
     has_filter = any(name in params for name in ("q", "where", "sort"))
     first = [] if has_filter else [*failed, *unjudged][:1]
-    added = [field for one in first for field in one.fields]
+    added = [field for one in first for field in one.filter.to_params()]
     listed = QueryListPage(request, Fields([*params.multi_items(), *added]))
     return render_template(
         request,
@@ -297,7 +262,9 @@ def disagreements_part(request: PageRequest) -> Response:
     """The disagreements between the judges of a run and people."""
     record = records_of(request.workbench, request.parameters)[-1]
     lists, is_open = disagreement_lists(request.workbench, record)
-    return render_template(request, "review_disagreements.html", record=record, lists=lists, is_open=is_open)
+    return render_template(
+        request, "review_disagreements.html", record=record, lists=lists, is_open=is_open, longest=MAX_DISAGREEMENTS
+    )
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +14,12 @@ from ..core.results import display_name
 from ..core.scores import Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError
-from ..render.blocks import Tone
 from ..render.html import percentage, pluralize
 from ..report.pages import run_notes, run_verdict
 from ..report.run_sections import CAUSES, GateCheck, StoredRun, wrong_answer_causes
 from ..stats.intervals import Floats
 from .query_list import query_table
-from .run_rows import ConditionLink, condition_link
+from .run_rows import condition_link
 from .workbench import Workbench
 
 # --- the causes of wrong answers, as one bar -------------------------------------------------------------------------
@@ -50,45 +48,7 @@ THRESHOLD_STEP = 0.1
 """The threshold of a wrong answer is moved up and down by so much."""
 
 
-@dataclass(frozen=True, slots=True)
-class BarSegment:
-    """A part of the bar; start and width are in percent."""
-
-    word: str
-    """The value of the condition ``cause``."""
-    number: int
-    """The number of its colour, the same in every run."""
-    name: str
-    count: int
-    share: str
-    words: str
-    start: float
-    width: float
-    link: ConditionLink
-
-    @property
-    def short_words(self) -> str:
-        """What it means, in few words."""
-        return SHORT_WORDS.get(self.word, "")
-
-
-@dataclass(frozen=True, slots=True)
-class CauseBar:
-    """The causes of the wrong answers by one metric."""
-
-    metric: str
-    total: int
-    judged: int
-    """The number of answers that are right or wrong."""
-    rule: str
-    """What wrong means, such as ``token_f1 below 0.3``; empty where it is not known."""
-    segments: Sequence[BarSegment]
-    """The cause of most wrong answers first."""
-    stability: str
-    """The end of the sentence: whether another cause leads where the threshold is another, where that is known."""
-
-
-def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar | None:
+def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str, Any] | None:
     """The causes of wrong answers of the first result that has them; ``None`` where none has.
 
     ``split`` divides what was not returned into retriever and dropped, which needs all outputs.
@@ -118,15 +78,32 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar 
     total, start = sum(counts.values()), 0.0
     segments = []
     for count, number, word, words in found:
-        share, width = percentage(count, total), 100 * count / total
-        link = condition_link(run.record, f"{count:,}", str(Condition("cause", name, value=word)))
-        shown = CAUSE_NAMES.get(word, word.replace("-", " "))
-        place = round(start, 3)
-        segments.append(BarSegment(word, min(number, 7), shown, count, share, words, place, round(width, 3), link))
+        width = 100 * count / total
+        segments.append(
+            {
+                "word": word,
+                "number": min(number, 7),  # of its colour, the same in every run
+                "name": CAUSE_NAMES.get(word, word.replace("-", " ")),
+                "count": count,
+                "share": percentage(count, total),
+                "words": words,
+                "short_words": SHORT_WORDS.get(word, ""),
+                "start": round(start, 3),  # in percent, as the width is
+                "width": round(width, 3),
+                "link": condition_link(run.record, f"{count:,}", str(Condition("cause", name, value=word))),
+            }
+        )
         start += width
     rule, stability = _threshold_words(run, result)
     judged = total + int(result.details.get("skipped_answered_right", 0))
-    return CauseBar(display_name(result), total, judged, rule, segments, stability)
+    return {
+        "metric": display_name(result),
+        "total": total,
+        "judged": judged,  # the number of answers that are right or wrong
+        "rule": rule,  # what wrong means, such as ``token_f1 below 0.3``; empty where it is not known
+        "segments": segments,  # the cause of most wrong answers first
+        "stability": stability,  # whether another cause leads where the threshold is another, where that is known
+    }
 
 
 def _threshold_words(run: StoredRun, attribution: MetricResult) -> tuple[str, str]:
@@ -188,29 +165,22 @@ def _cause_codes(attribution: MetricResult, correct: MetricResult) -> tuple[npt.
 # --- the sentence ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunSentence:
-    """What to know of a run first: ``lead``, ``main`` in bold letters, ``rest``; and notes that limit it."""
+def run_sentence(run: StoredRun, gates: GateCheck, causes: dict[str, Any] | None) -> dict[str, Any]:
+    """How many answers are wrong and mostly why; without causes the value of the main metric.
 
-    lead: str
-    main: str
-    rest: str = ""
-    tone: Tone = ""
-    notes: Sequence[str] = field(default=())
-
-
-def run_sentence(run: StoredRun, gates: GateCheck, causes: CauseBar | None) -> RunSentence:
-    """How many answers are wrong and mostly why; without causes the value of the main metric."""
+    It has the parts ``lead``, ``main`` in bold letters and ``rest``, a tone, and notes that limit it.
+    """
     tone, notes = run_notes(run, gates)
     if causes is None:
-        lead, main = "", run_verdict(run, gates, timings=False).sentence
-        return RunSentence(lead, main, "", tone, notes)
+        main = run_verdict(run, gates, timings=False).sentence
+        return {"lead": "", "main": main, "rest": "", "tone": tone, "notes": notes}
     done, failed = run.counts
     lead = f"{failed:,} of {pluralize(done, 'answer')} failed." if failed else "No answer failed."
-    verb = "is" if causes.total == 1 else "are"
-    rule = f" ({causes.rule})" if causes.rule else ""
-    first = causes.segments[0]
-    why, work = LEADING_WORDS.get(first.word, (f"because of {first.name}", f"what is behind {first.name}"))
-    part = "" if first.count == causes.total else f"and {first.count:,} of them "
-    main = f"{causes.total:,} of {pluralize(causes.judged, 'answer')} {verb} wrong{rule}, {part}{why}"
-    return RunSentence(lead, main, f": {work} is the first thing to work on{causes.stability or '.'}", tone, notes)
+    total, first = causes["total"], causes["segments"][0]
+    verb = "is" if total == 1 else "are"
+    rule = f" ({causes['rule']})" if causes["rule"] else ""
+    why, work = LEADING_WORDS.get(first["word"], (f"because of {first['name']}", f"what is behind {first['name']}"))
+    part = "" if first["count"] == total else f"and {first['count']:,} of them "
+    main = f"{total:,} of {pluralize(causes['judged'], 'answer')} {verb} wrong{rule}, {part}{why}"
+    rest = f": {work} is the first thing to work on{causes['stability'] or '.'}"
+    return {"lead": lead, "main": main, "rest": rest, "tone": tone, "notes": notes}

@@ -23,7 +23,7 @@ from ..store.runs import CachedStore
 from .numbers import time_ago
 from .page_request import PageRequest, page_route
 from .run_head import cause_bar, run_sentence
-from .run_rows import ConditionLink, condition_link, derivation_url, headline_tiles, outcome_condition
+from .run_rows import condition_link, derivation_url, headline_tiles, outcome_condition
 from .run_tabs import TABS, cause_offer, gold_offers, tab_response
 from .workbench import Workbench, make_url, recorded_response, render_template, run_url
 
@@ -156,7 +156,7 @@ def _derivation_title(explanation: Explanation) -> str:
     return f"{explanation.card.title} of {of}"
 
 
-def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[ConditionLink]:
+def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[dict[str, str]]:
     """The queries behind a number: all that it counts, those it skips, those that failed."""
     counts = explanation.card.samples
     if explanation.query is not None or counts is None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from typing import Any
 
 from ..compare.filters import Condition
 from ..compare.metrics import rank_metrics
 from ..core.results import display_name
-from ..core.targets import TARGETS
+from ..core.targets import TARGETS, Target
 from ..core.types import MetricResult, TargetCategory
 from ..render.html import interval_text, reason_counts, value_text
 from ..report.pages import answers_result
@@ -45,70 +44,26 @@ def outcome_condition(metric: str, outcome: str, operator: str = "=") -> str:
     return str(Condition("metric", metric, operator=operator, value=outcome))
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionLink:
-    """A link to the queries under a condition."""
-
-    text: str
-    condition: str
-    url: str
-    note: str = ""
-
-
-def condition_link(record: RunRecord, text: str, condition: str, note: str = "") -> ConditionLink:
-    """A link to the queries of a run under a condition."""
-    return ConditionLink(text, condition, queries_url(record, condition), note)
+def condition_link(record: RunRecord, text: str, condition: str = "", note: str = "") -> dict[str, str]:
+    """A link to the queries of a run under a condition; without one a text alone."""
+    url = queries_url(record, condition) if condition else ""
+    return {"text": text, "condition": condition, "url": url, "note": note}
 
 
 # --- a metric as a row or a tile -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MetricRow:
-    """A metric of the run."""
-
-    name: str
-    title: str
-    is_lower_better: bool
-    role: str
-    """``primary``, ``guardrail`` or empty."""
-    value: str
-    unit: str
-    interval: str
-    is_uncertain: bool
-    """Whether the interval may be too narrow."""
-    digits: str
-    """Value and interval with all digits."""
-    bar: tuple[float, float, float] | None
-    count: ConditionLink | None
-    """The number of samples in the value."""
-    left_out: ConditionLink | None
-    """The samples without a score."""
-    notes: Sequence[str]
-    url: str
-    drawer: str
+def score_groups(run: StoredRun) -> list[tuple[Target, list[dict[str, Any]]]]:
+    """The targets with metrics of a run, in the order of the report, each with its metrics as rows."""
+    groups = []
+    for target, entry in TARGETS.items():
+        if rows := [metric_row(run, one) for one in run.results if one.target is target]:
+            groups.append((entry, rows))
+    return groups
 
 
-@dataclass(frozen=True, slots=True)
-class TargetGroup:
-    """The metrics of one target."""
-
-    title: str
-    question: str
-    rows: Sequence[MetricRow]
-
-
-def score_groups(run: StoredRun) -> list[TargetGroup]:
-    """The metrics of a run by target, in the order of the report."""
-    groups = [
-        TargetGroup(entry.title, entry.question, [metric_row(run, one) for one in run.results if one.target is target])
-        for target, entry in TARGETS.items()
-    ]
-    return [group for group in groups if group.rows]
-
-
-def metric_row(run: StoredRun, result: MetricResult) -> MetricRow:
-    """A metric of a run with its links."""
+def metric_row(run: StoredRun, result: MetricResult) -> dict[str, Any]:
+    """A metric of a run with its links, as the templates show it."""
     record, details, name = run.record, result.details, result.name
     notes = [] if result.defined else [str(details.get("undefined_because") or "no sample was scored")]
     if details.get("num_system_failed"):
@@ -116,23 +71,23 @@ def metric_row(run: StoredRun, result: MetricResult) -> MetricRow:
         notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
     notes += [*coverage_notes(result), alternative_values(result)]
     value, _, unit = (metric_number(result, result.value) if result.defined else "–").partition(" ")
-    return MetricRow(
-        name=name,
-        title=display_name(result).removesuffix(" (s)"),  # the value has its own unit
-        is_lower_better=not run.definitions[name].higher_is_better,
-        role=_role(record, name),
-        value=value,
-        unit=unit,
-        interval=interval_numbers(result, unit),
-        is_uncertain=bool(interval_flags(result)),
-        digits=f"{value_text(result.known_value)}; {interval_text(result.interval) or 'no interval'}",
-        bar=value_bar(result, *_scale(run, result)),
-        count=_count_link(record, result),
-        left_out=_left_out(record, result),
-        notes=[note for note in notes if note],
-        url=derivation_url(record, name),
-        drawer=derivation_url(record, name, fragment=True),
-    )
+    return {
+        "name": name,
+        "title": display_name(result).removesuffix(" (s)"),  # the value has its own unit
+        "is_lower_better": not run.definitions[name].higher_is_better,
+        "role": _role(record, name),
+        "value": value,
+        "unit": unit,
+        "interval": interval_numbers(result, unit),
+        "is_uncertain": bool(interval_flags(result)),  # the interval may be too narrow
+        "digits": f"{value_text(result.known_value)}; {interval_text(result.interval) or 'no interval'}",
+        "bar": value_bar(result, *_scale(run, result)),
+        "count": _count_link(record, result),
+        "left_out": _left_out(record, result),
+        "notes": [note for note in notes if note],
+        "url": derivation_url(record, name),
+        "drawer": derivation_url(record, name, fragment=True),
+    }
 
 
 def _role(record: RunRecord, name: str) -> str:
@@ -151,7 +106,7 @@ def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
     return low, SCALE_MARGIN * max((one.interval[1] for one in others if one.interval is not None), default=0.0)
 
 
-def _count_link(record: RunRecord, result: MetricResult) -> ConditionLink | None:
+def _count_link(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples in the value: those with a score, and failed answers where they count."""
     details = result.details
     count, scored = details.get("num_samples"), details.get("num_scored")
@@ -161,10 +116,10 @@ def _count_link(record: RunRecord, result: MetricResult) -> ConditionLink | None
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "scored"))
     if scored is not None and count == scored + details.get("num_failed", 0):
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "skipped", "!="))
-    return ConditionLink(f"{count:,}", "", "")
+    return condition_link(record, f"{count:,}")
 
 
-def _left_out(record: RunRecord, result: MetricResult) -> ConditionLink | None:
+def _left_out(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples without a score, and why; of several reasons the number, and all in the note."""
     reasons: list[tuple[int, str, str]] = []
     for outcome, word in (("skipped", ""), ("failed", "failed: ")):
@@ -185,7 +140,7 @@ def _left_out(record: RunRecord, result: MetricResult) -> ConditionLink | None:
 # --- the tiles -------------------------------------------------------------------------------------------------------
 
 
-def headline_tiles(run: StoredRun) -> list[MetricRow]:
+def headline_tiles(run: StoredRun) -> list[dict[str, Any]]:
     """Primary metrics, then guardrails, then latency: at most six.
 
     A plan without guardrails has the rates of which less is better in their place; one without primary metrics the
@@ -209,11 +164,12 @@ def _is_loss_rate(run: StoredRun, result: MetricResult) -> bool:
     return less and is_proportion(result) and "causes" not in result.details
 
 
-def _tile(row: MetricRow) -> MetricRow:
-    name, _, rest = row.name.partition("[")
+def _tile(row: dict[str, Any]) -> dict[str, Any]:
+    name, _, rest = row["name"].partition("[")
     if name != "quantile_latency" or not rest.startswith("end_to_end,"):
         return row
-    return replace(row, title=f"latency, {100 * float(rest.removeprefix('end_to_end,').rstrip(']')):g} %")
+    quantile = float(rest.removeprefix("end_to_end,").rstrip("]"))
+    return row | {"title": f"latency, {100 * quantile:g} %"}
 
 
 # --- beside the metrics: groups of queries, and settings -------------------------------------------------------------
@@ -235,12 +191,10 @@ def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]
         known = [(group, part) for group, part in parts.items() if part.defined]
         known.sort(key=lambda pair: pair[1].value, reverse=run.definitions[result.name].higher_is_better)
         for group, part in known[:MAX_GROUPS]:
-            link = ConditionLink(group, "", "")
-            if name != label:
-                link = condition_link(run.record, group, label_condition(label, group))
+            condition = "" if name == label else label_condition(label, group)
             rows.append(
                 {
-                    "link": link,
+                    "link": condition_link(run.record, group, condition),
                     "value": metric_number(part, part.value),
                     "bar": value_bar(part, low, high),
                     "count": part.details.get("num_samples", 0),

@@ -27,7 +27,7 @@ from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import (
     AueporaError,
     ConflictError,
@@ -43,7 +43,7 @@ from ..io.grades import CorrectionLog
 from ..labels.batch_plans import batch_path, find_batch, labels_folder
 from ..labels.queue import LabelQueue
 from ..render.blocks import Block
-from ..render.html import ChartRenderer, UncutText, make_environment
+from ..render.html import ChartRenderer, UncutText, make_environment, pluralize
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Floats
@@ -298,6 +298,11 @@ def sample_id_at(workbench: Workbench, record: RunRecord, position: int) -> str:
     return sample_at(workbench.store, record, position, texts=False).sample_id
 
 
+def stored_output(store: RunStore, record: RunRecord, position: int, *, repeat: int = 0) -> SystemOutputs | None:
+    """What a run returned for the sample at a position; ``None`` where nothing is stored."""
+    return next((row.output for row in store.outputs(record.run_id, repeat=repeat, position=position)), None)
+
+
 # --- templates: pages, fragments and report blocks -------------------------------------------------------------------
 
 _PARTS = itertools.count(1)
@@ -331,7 +336,7 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 @cache
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
-    environment.globals.update(url=make_url, run_url=run_url)
+    environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize)
     environment.filters["prose"] = _prose
     return environment
 

@@ -1,5 +1,6 @@
 // The comparison page: a metric of the card chooses the queries beside it; links to derivations and queries.
 
+import "/assets/groups.js";
 import { showQueries } from "/assets/queries.js";
 import { clickedLink } from "/assets/shell.js";
 

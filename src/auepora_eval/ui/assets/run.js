@@ -1,6 +1,7 @@
 // The page of a run: tabs that load when they are opened; numbers and charts that filter the tab of queries.
 
 import { setUpBrushes } from "/assets/brush.js";
+import "/assets/groups.js";
 import { currentFilters } from "/assets/queries.js";
 import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js";
 
@@ -60,16 +61,6 @@ document.addEventListener("click", (event) => {
   for (const name of ["q", "where", "sort"]) params.delete(name);
   for (const [name, value] of currentFilters()) if (name !== "after") params.append(name, value);
   open(params);
-});
-
-// Failure groups by another rule take the place of those before.
-document.addEventListener("submit", (event) => {
-  const holder = event.target.closest("#tab [data-fragment]");
-  if (!holder || !event.target.closest(".failure-groups")) return;
-  event.preventDefault();
-  const parameters = new URLSearchParams(new FormData(event.target));
-  parameters.set("fragment", "1");
-  replaceFragment(holder, `/queries/groups?${parameters}`);
 });
 
 document.addEventListener("filter", (event) => {

@@ -49,6 +49,7 @@ from .plan.gates import (
 )
 from .plan.gates import GateStatus as GateStatus
 from .render.short import decimals
+from .stats.intervals import wilson_bounds
 from .store.records import RunRecord
 from .store.runs import RunStore, result_summaries
 
@@ -195,7 +196,9 @@ def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -
             yield CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True
 
 
-def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied: bool) -> GateOutcome:
+def coverage_outcome(
+    gate: CoverageGate, result: MetricResult | None, *, implied: bool, short: bool = False
+) -> GateOutcome:
     """The outcome of a coverage gate."""
     name, counts = gate.metric, None if result is None else _answer_counts(result)
     if counts is None:
@@ -203,7 +206,8 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
         return GateOutcome(gate.text, "inconclusive", reason, name, implied=implied)
     scored, total = counts
     proportion = scored / total
-    relation = describe_relation(proportion, gate.operator, gate.threshold)
+    digits = _digits(short, wilson_bounds(proportion, total), [proportion], gate.threshold)
+    relation = describe_relation(proportion, gate.operator, gate.threshold, digits)
     label = name if result is None else display_name(result)
     reason = f"{scored} of {total} answers were scored by {label}, {relation}"
     status = status_of([proportion], gate.operator, gate.threshold)
@@ -245,11 +249,7 @@ def check_gates(
             case CoverageGate():
                 matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
                 texts = {one.gate for one in outcomes}
-                outcomes += [
-                    coverage_outcome(one, results_by_name.get(str(one.metric)), implied=False)
-                    for one in matching
-                    if one.text not in texts
-                ]
+                outcomes += [_check_coverage(one, results_by_name) for one in matching if one.text not in texts]
             case ValueGate():
                 result = results_by_name.get(gate.metric)
                 outcomes.append(_with_brief(partial(_check_value, gate, result), _flags(result)))
@@ -260,12 +260,13 @@ def check_gates(
                 pair = (comparison or {}).get(gate.metric)
                 flags = () if pair is None else pair.flags
                 outcomes.append(_with_brief(partial(_check_difference, gate, baseline, picked), flags))
-    outcomes += [
-        coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
-        for one, implied in coverage
-        if implied
-    ]
+    outcomes += [_check_coverage(one, results_by_name, implied=True) for one, implied in coverage if implied]
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
+
+
+def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> CheckedGate:
+    """The outcome of a coverage gate, with its reason in few digits as well."""
+    return _with_brief(partial(coverage_outcome, gate, results.get(str(gate.metric)), implied=implied))
 
 
 def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:

@@ -41,10 +41,10 @@ def evaluate_samples() -> Results:
 def test_markdown_shows_coverage_and_undefined_values() -> None:
     lines = evaluate_samples().to_markdown().splitlines()
     assert lines[0] == "| Target | Metric | Value | Mean of |"
-    lost = "3 of 4; 2 failed, counted worst (missing_output 1, timeout 1); 1 skipped (empty_gold)"
+    lost = "3 of 4; 1 missing, 1 failed, counted worst (timeout); 1 skipped (empty_gold)"
     assert lines[2] == f"| RETRIEVAL_RELEVANCE | recall@1 | 0.3333 | {lost} |"
     assert lines[3] == f"| RETRIEVAL_ACCURACY | map (over hits) | 0.3333 | {lost} |"
-    assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4; 2 failed, left out (")
+    assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4; 1 missing, 1 failed, left out (timeout)")
 
 
 def test_results_document() -> None:

@@ -102,6 +102,28 @@ def test_killed_repeatedly_and_resumed(project: Callable[[int], Project]) -> Non
 
 
 @pytest.mark.slow
+def test_killed_run_is_resumed_with_its_settings_only(project: Callable[[int], Project]) -> None:
+    mine = project(200)
+    mine.plan(args="{seconds: 0.01}", run="{concurrency: 4, retries: 0}")
+    settings = ("--set", "run.top_k=3", "--set", "system.config.size=1")
+    assert killed_at(mine, 60, "run", "plan.yaml", *settings)
+    calls = len(mine.calls())
+    others = [("run.top_k=4", "3 -> 4"), ("system.config.size=2", "1 -> 2"), ("system.args.seconds=0", "0.01 -> 0")]
+    for other, difference in others:
+        refused = run_plan(mine, "--resume", *settings, "--set", other)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "the plan has changed since" in refused.stderr
+        assert difference in refused.stderr
+    assert run_plan(mine, "--resume").returncode == 2, "the settings are part of the plan of the run"
+    assert len(mine.calls()) == calls, "a refused run calls nothing"
+    resumed = run_plan(mine, "--resume", *settings)
+    assert resumed.returncode == 0, resumed.stderr
+    with RunStore.open(mine.folder / "runs.sqlite") as store:
+        (record,) = store.runs()
+        assert (record.plan["run"]["top_k"], len(store.done(record.run_id))) == (3, 200)
+
+
+@pytest.mark.slow
 def test_interrupted_once_and_twice(project: Callable[[int], Project]) -> None:
     mine = project(400)
     mine.plan(args="{seconds: 0.02}", run="{concurrency: 4, retries: 0}")

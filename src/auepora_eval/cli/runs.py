@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.results import Results, display_name
-from ..render.tables import format_value, table
+from ..render.short import rounded
+from ..render.tables import table
 from .console import echo_err, json_text, quiet_option
 from .options import complete_run, open_store, store_option, write_out
 
@@ -186,7 +187,8 @@ def _main_values(shown: Sequence[MetricResult | None]) -> list[str]:
     values = []
     for result, size in zip(shown, size_notes(shown), strict=True):
         note = size and f" ({size})"
-        values.append("" if result is None else f"{display_name(result)} {format_value(result.value)}{note}")
+        value = "" if result is None else f"{display_name(result)} {rounded(result.value, result.interval)}{note}"
+        values.append(value)
     return values
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
-from ..render.short import WIDTH, ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
+from ..render.short import MAX_LINES, WIDTH, ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text, text_width
 from .judge_options import run_failure
@@ -16,9 +17,10 @@ from .judge_options import run_failure
 if TYPE_CHECKING:
     from ..store.records import RunRecord
 
-_COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
-_LEAST_NOTE, _MOST_NOTE = 20, 40
-"""Columns of what a value is a mean of."""
+_TITLES = ("metric", "value", "95 % interval", "mean of (samples)")
+_LEAST_NOTE = 20
+"""Width of what a value is a mean of, at least."""
+_ONLY_SKIPPED = re.compile(r"\d+ of \d+; \d+ skipped \([^;]*\)")
 _MOST_NAMED = 3
 """Number of values in the conclusion."""
 _FIRST = ("token_f1", "exact_match", "recall", "ndcg", "hallucination_rate", "rejection_f1", "mean_latency[end_to_end]")
@@ -50,13 +52,12 @@ def results_short(
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
         rows.append([name, rounded(one.known_value, ends), interval, result_note(one)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
-    taken = max((sum(text_width(str(cell)) for cell in row[:3]) for row in rows), default=0) + 6
-    for row in rows:
-        row[3] = cut_text(str(row[3]), min(max(WIDTH - taken, _LEAST_NOTE), _MOST_NOTE))
+    long_notes = _cut_notes(rows)
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
     every = [
         ("failed", failed),
         ("flagged", "; ".join(group_messages(doubts))),
+        *(("mean of", note) for note in long_notes),
         ("gold", (results.gold_match or {}).get("sentence")),
         *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
         *(("warning", warning) for warning in [script_note(results), *grouped_warnings(results)]),
@@ -66,7 +67,25 @@ def results_short(
     failure = run_failure(results) if results else None
     shown = f"{head}: {values}" if head and values else f"{head}{values}"
     conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {failed}".removesuffix("; ")
-    return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], notes=every, commands=commands)
+    columns = [TableColumn(title, number=title == "value") for title in _TITLES]
+    return ShortForm(conclusion, [without_empty_columns(simple_table(columns, rows))], notes=every, commands=commands)
+
+
+def _cut_notes(rows: Sequence[Row]) -> list[str]:
+    """Cut the last cells of rows to the width that the others leave; returns the whole texts of those cut, grouped.
+
+    A note of skipped samples alone is only cut. Rows that there is no room for stay as they are.
+    """
+    shown = rows[:MAX_LINES]
+    widths = [max(text_width(str(cell)) for cell in column) for column in zip(_TITLES, *shown, strict=True)]
+    room = max(WIDTH - sum(widths[:-1]) - 2 * len(widths[:-1]), _LEAST_NOTE)
+    cut: list[tuple[str, str]] = []
+    for row in shown:
+        name, note = str(row[0]), str(row[-1])
+        row[-1] = cut_text(note, room)
+        if row[-1] != note and not _ONLY_SKIPPED.fullmatch(note):
+            cut.append((name, note))
+    return group_messages(cut)
 
 
 def _groups_text(result: MetricResult, name: str) -> str:

@@ -573,8 +573,7 @@ def _sample_coverage(details: Mapping[str, Any]) -> str:
     parts = [f"{details['num_samples']} of {total}"]
     counted = details["num_samples"] - details["num_scored"]
     if failed:
-        how = "counted worst" if counted else "left out"
-        parts.append(f"{details['num_failed']} failed, {how} ({', '.join(failed)})")
+        parts.append(_failed_text(details, details["num_failed"], "counted worst" if counted else "left out"))
     if skipped:
         parts.append(f"{details['num_skipped']} skipped ({', '.join(skipped)})")
     return "; ".join(parts)
@@ -588,7 +587,20 @@ def _call_coverage(repeats: Any) -> str:
     if not failed:
         return ""
     how = "counted worst" if repeats["num_counted"] > calls - failed else "left out"
-    return f"{calls} calls, {failed} failed, {how} ({', '.join(_reasons(repeats, 'failed_'))})"
+    return f"{calls} calls, {_failed_text(repeats, failed, how)}"
+
+
+_MISSING = "failed_missing_output"
+"""The number of samples without an output, which count as failures."""
+
+
+def _failed_text(details: Mapping[str, Any], failed: int, how: str) -> str:
+    """Missing outputs and failures apart: ``1 missing, 2 failed, counted worst (timeout)``."""
+    missing = details.get(_MISSING) or 0
+    reasons = _reasons({key: count for key, count in details.items() if key != _MISSING}, "failed_")
+    parts = [f"{missing} missing"] * (missing > 0) + [f"{failed - missing} failed"] * (failed > missing)
+    text = ", ".join([*parts, how])
+    return f"{text} ({', '.join(reasons)})" if reasons else text
 
 
 def _reasons(details: Mapping[str, Any], prefix: str) -> list[str]:

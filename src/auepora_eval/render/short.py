@@ -122,6 +122,10 @@ def failed_samples(counts: tuple[int, int], samples: int, repeats: int = 1) -> t
 WIDTH, MAX_LINES = 100, 25
 _MOST_LINES = 3
 """Lines of the conclusion, and of a note."""
+_WARNINGS = ("failed", "inconclusive", "flagged", "warning", "not compared", "guardrails", "mean of")
+"""Ends of the labels of warnings, which are cut last where there is little room."""
+_LINES = [(3, 3), (2, 3), (1, 3), (1, 2), (1, 1)]
+"""Lines of a note, and of a warning, from what is wanted to what must suffice."""
 _LEAST_ROWS = 6
 """Rows of a table that come before the second line of a note."""
 
@@ -186,9 +190,10 @@ def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]
     given = [(label, text) for label, text in notes if text]
     width = max((text_width(label) for label, _ in given), default=0) + 2
     lines: list[str] = []
-    for most in range(_MOST_LINES, 0, -1):
+    for of_note, of_warning in _LINES:
         rows: list[tuple[str, str]] = []
         for label, text in given:
+            most = of_warning if label.endswith(_WARNINGS) else of_note
             rows += zip([label, *repeat("", most)], _wrapped(text, WIDTH - width, most), strict=False)
         lines = aligned(rows, right=()).splitlines()
         if len(lines) <= room:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..errors import StoreError
+from ..render.terminal import progress, report_text
+from ..store.records import RunRecord
+from ..store.runs import RunStore
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .options import (
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from ..compare.runs import Leaderboard
     from ..compare.types import CompareReport
     from ..io.sample_sets import SampleSet
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 MAX_SHOWN = 20
 """Number of queries of a kind that are listed in the terminal; JSON has all."""
@@ -200,7 +201,6 @@ def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, 
     """The comparison in a format; ``causes`` are the options of ``comparison_page`` for the queries that got worse."""
     from ..compare.rendering import comparison_csv, comparison_page
     from ..render.markdown import report_markdown
-    from ..render.terminal import report_text
 
     match form:
         case "json":
@@ -282,10 +282,8 @@ def scored_trec_runs(
     from ..engine.evaluate import resolve_metrics
     from ..io.join import load_dataset, load_outputs
     from ..plan.model import SavedOutputs
-    from ..render.terminal import progress
     from ..runs.run import RunRequest, start_run
     from ..runtime.files import plain_stem
-    from ..store.runs import RunStore
 
     rules = Conventions.of("trec")
     specs = parse_specs(metrics or DEFAULT_METRICS)

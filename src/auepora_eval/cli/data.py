@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ..io.join import load_dataset, unknown_ids_message
 from ..render.terminal import progress, report_text
 from .console import echo, echo_err, json_text, quiet_option, stdout_to_stderr
 from .help_pages import Command
@@ -151,7 +152,6 @@ def _quality(
 ) -> DatasetQuality:
     """What a dataset can decide, with the stored runs on it if there is a store."""
     from ..io.corpus import Corpus
-    from ..io.join import load_dataset
     from ..runs.dataset_quality import dataset_quality
     from ..store.connect import default_store
 
@@ -432,7 +432,6 @@ def convert_command(
 
 def _messages(done: Conversion) -> list[str]:
     """Messages about what was written and what was dropped."""
-    from ..io.join import unknown_ids_message
 
     by_path: dict[str, list[str]] = {}
     for role in ("samples", "outputs"):

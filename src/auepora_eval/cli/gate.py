@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import AueporaError, BadValueError, DataFileError, StoreError
+from ..plan.gates import Gate, needs_baseline, parse_gates, require_known_names
+from ..store.connect import default_store
+from ..store.records import RunRecord, RunStatus
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .options import (
@@ -33,10 +36,8 @@ if TYPE_CHECKING:
     from ..core.results import Results
     from ..gates import GateOutcome, GateReport
     from ..io.sample_sets import SampleSet
-    from ..plan.gates import Gate
     from ..plan.model import Plan
     from ..render.short import ShortForm
-    from ..store.records import RunRecord
     from ..store.runs import RunStore
 
 _MOST_GATES, _MOST_WARNINGS = 12, 3
@@ -55,7 +56,6 @@ junit_option = click.option(
 
 def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
-    from ..store.connect import default_store
 
     sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
     read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
@@ -151,9 +151,7 @@ def command(
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
-    from ..plan.gates import parse_gates
     from ..report.gate_table import gates_markdown, gates_table
-    from ..store.connect import default_store
 
     form = output_format(output, as_json=as_json, no_csv="gates are written as .json, .md or as a table")
     given: list[Gate | str] = list(texts)
@@ -240,7 +238,6 @@ def _check(
     samples: SampleSet | None,
 ) -> GateReport:
     from ..gates import check_run
-    from ..plan.gates import needs_baseline, parse_gates, require_known_names
 
     gates = given or parse_gates(record.plan.get("gates") or ())
     if not gates:
@@ -284,7 +281,6 @@ def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> No
 
 def _results(store: RunStore, record: RunRecord) -> Results:
     """The results of a finished run; raises if there are none."""
-    from ..store.records import RunStatus
 
     if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
         advice = "let it finish" if record.status is RunStatus.RUNNING else "resume it first"

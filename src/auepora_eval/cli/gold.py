@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
+from ..render.tables import number_text, table
 from ..render.terminal import progress
 from .console import echo, echo_err, json_text, quiet_option
 from .data import one_line, plural
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..grades.corrections import RunEffect
-    from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..store.runs import RunStore
 
 
@@ -154,7 +155,6 @@ def list_command(
     auepora gold list --state open
     auepora gold list --run latest --json
     """
-    from ..render.tables import table
 
     with open_store(store) as found:
         fingerprint = None if run is None else found.find(run).fingerprint
@@ -321,7 +321,6 @@ def export_command(dataset: str, output: str, labels: str | None, store: str | N
 
 
 def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
-    from ..io.grades import CorrectionLog
     from ..labels.batch_plans import labels_folder
 
     return CorrectionLog(labels_folder(store, labels))
@@ -346,7 +345,6 @@ def _dataset_names(store: RunStore) -> dict[str, str]:
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
     """Print the effect on each run as a table, and below it the metrics that keep their value or have no new one."""
     from ..grades.corrections import run_names
-    from ..render.tables import number_text, table
 
     if as_json:
         listed = [proposal.to_dict() for proposal in proposals]

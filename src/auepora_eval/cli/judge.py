@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..io.grades import Grade, GradeKey, provenance_counts, provenance_path, read_grades, write_grades
+from ..io.join import load_dataset, load_outputs
 from .console import echo, echo_err, json_text, quiet_option
 from .help_pages import Command
 from .judge_options import (
@@ -42,7 +44,6 @@ from .options import (
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
     from ..grades.relevance import RelevanceReport
-    from ..io.grades import Grade, GradeKey
     from ..judge.nuggets import NuggetReport
 
 
@@ -200,7 +201,6 @@ def nuggets_command(
     auepora judge nuggets data.jsonl -o nuggets.jsonl --retrieved outputs.jsonl --judge-model small
     auepora judge nuggets data.jsonl -o assigned.jsonl --assign outputs.jsonl --nuggets nuggets.jsonl --plan plan.yaml
     """
-    from ..io.join import load_dataset
     from ..io.labels import write_nuggets
     from ..judge.nuggets import assign_nuggets, make_nuggets
     from ..runs.judging import select_judge
@@ -244,7 +244,6 @@ def _outputs(
 ) -> list[SystemOutputs | None] | None:
     if path is None:
         return None
-    from ..io.join import load_outputs
 
     by_id = load_outputs(path, corpus=corpus)
     return [by_id.get(sample.sample_id) for sample in samples]
@@ -317,7 +316,6 @@ def relevance_command(
     """
     from ..grades.pool import read_pool
     from ..grades.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
-    from ..io.grades import provenance_path, read_grades, write_grades
     from ..runs.judging import select_judge
     from ..runtime.secrets import Secrets
 
@@ -374,7 +372,6 @@ def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
 
 
 def _summary(report: RelevanceReport) -> str:
-    from ..io.grades import provenance_counts
     from ..render.tables import table
 
     levels = sorted({one.grade for one in report.grades})

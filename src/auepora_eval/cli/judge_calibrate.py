@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..labels.draws import LabelDraw, read_all_draws
 from .console import quiet_option
 from .help_pages import Command
 from .options import (
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ..calibration.report import CalibrationReport
     from ..calibration.scores import SampleScores
     from ..io.labels import Label
-    from ..labels.draws import LabelDraw
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -132,7 +132,6 @@ def calibrate_command(
     from ..calibration.scores import read_score_file
     from ..io.sample_sets import read_ids
     from ..labels.agreement import read_annotations
-    from ..labels.draws import read_all_draws
 
     if len(runs) > 2:
         raise click.UsageError("give one run, or two to compare")
@@ -275,7 +274,6 @@ def bias_command(
     """
     from ..calibration.bias import measure_bias
     from ..labels.agreement import read_annotations
-    from ..labels.draws import read_all_draws
 
     form = output_format(
         output, as_json=as_json, no_csv="a bias report cannot be written as CSV; write .json, .md or text"

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import click
 
 from ..core.derivation import format_lines, format_one_line, format_subject
+from ..core.metrics_base import BatchMetric
+from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
+from ..runtime.secrets import Secrets, url_secrets
 from .console import echo_err, json_text
 from .options import grouped_options
 
 if TYPE_CHECKING:
-    from ..core.metrics_base import BatchMetric
-    from ..core.registry import Spec
     from ..core.results import Results
     from ..core.types import TargetCategory
     from ..engine.executors import Executor, Scorable, ScoredBatch
@@ -265,7 +266,6 @@ def echo_usage(session: JudgeSession) -> None:
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
     """A session with these judges that shows its progress."""
     from ..judge.session import JudgeSession
-    from ..runtime.secrets import Secrets
 
     def on_progress(done: int, requested: int) -> None:
         line.show_judging(done, requested, session.usage_log.total.failed.total())
@@ -279,8 +279,6 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
 
     That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
-    from ..core.metrics_base import BatchMetric
-    from ..core.registry import metric, single_specs
 
     name = None
     if names:
@@ -566,7 +564,6 @@ _RESUME_OPTIONS = {
 
 def resume_options() -> tuple[list[str], str]:
     """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
-    from ..runtime.secrets import url_secrets
 
     params = click.get_current_context().params
     # An address with a password is not printed.

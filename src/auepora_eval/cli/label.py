@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
+from ..core.types import EvaluationSample
+from ..labels.draws import PEOPLE_ONLY, draw_path, read_draws
+from ..labels.names import check_annotator, release_name
 from .console import echo, echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option
 
 if TYPE_CHECKING:
-    from ..core.types import EvaluationSample
     from ..grades.pool import Pool, PooledRuns
 
 
@@ -136,8 +138,6 @@ def command(
     auepora label --release ann --labels labels/batch.jsonl
     """
     if release is not None:
-        from ..labels.names import release_name
-
         if run is not None or agreement or adjudicate or compared is not None:
             raise click.UsageError("--release goes with --labels alone")
         release_name(labels, release)
@@ -163,8 +163,6 @@ def command(
 
     from ..calibration.label_plans import plan_comparison
     from ..labels.choices import LabelScale
-    from ..labels.draws import PEOPLE_ONLY, read_draws
-    from ..labels.names import check_annotator
     from ..labels.terminal_form import LabelFile
     from ..store.connect import default_store
     from .label_sessions import (
@@ -374,7 +372,6 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
     from ..core.conventions import Conventions
     from ..grades.drawn_pairs import DEFAULT_METRICS, correctable_metrics, draw_pairs
     from ..grades.pool import write_drawn_pairs
-    from ..labels.draws import draw_path
 
     chosen = correctable_metrics(parse_specs(metrics) or DEFAULT_METRICS, Conventions.of())
     draw = draw_pairs(pool, chosen, n, seed=seed)
@@ -393,7 +390,6 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
 
 
 def _read_questions(dataset: str | None, topics: str | None) -> list[EvaluationSample] | None:
-    from ..core.types import EvaluationSample
     from ..io.join import load_dataset
     from ..io.trec_format import load_topics
 

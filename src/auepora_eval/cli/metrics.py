@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..core.registry import MetricInfo, metric_info
 from ..render.tables import table
+from ..report.cards import MetricCard, metric_card, metric_cards
 from .console import echo_err, json_text
 from .help_pages import Command
 from .options import target_option
 
 if TYPE_CHECKING:
-    from ..core.registry import MetricInfo
     from ..core.types import TargetCategory
     from ..crosscheck import CrossCheck
-    from ..report.cards import MetricCard
 
 
 # --- auepora metrics -------------------------------------------------------------------------------------------------
@@ -40,8 +40,6 @@ def metrics_command(name: str | None, targets: tuple[TargetCategory, ...], as_js
     auepora metrics ndcg
     auepora metrics recall@5 --json
     """
-    from ..core.registry import metric_info
-    from ..report.cards import metric_card, metric_cards
 
     if name is not None and targets:
         raise click.UsageError("give NAME or --target, not both")

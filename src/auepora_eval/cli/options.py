@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from ..core.conventions import MATCHES
+from ..core.registry import Spec, canonical_name, find_metric
+from ..core.results import Results, script_note
 from ..errors import AueporaError, BadValueError
 from ..runtime.imports import IMPORT_PATH, search_folders, store_folders
 from .console import echo, echo_err
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
-    from ..core.registry import Spec
-    from ..core.results import Results
     from ..core.types import TargetCategory
     from ..engine.executors import Executor, ExecutorName
     from ..io.sample_sets import SampleSet
@@ -161,7 +161,6 @@ def parse_specs(texts: Iterable[str]) -> list[Spec]:
 
 def _closest_spec(spec: Spec) -> Spec:
     """The metric that is closest to a name of another tool; the spec itself where the name is one of ours."""
-    from ..core.registry import canonical_name, find_metric
 
     name = spec if isinstance(spec, str) else next(iter(spec), "")
     base, at, cutoff = name.partition("@")
@@ -195,7 +194,6 @@ def parse_spec(text: str) -> Spec:
 
 def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
     """Notes on metrics given by the name of another tool, and on conventions that differ from that tool."""
-    from ..core.registry import canonical_name
 
     notes, differs = [], False
     for spec in specs:
@@ -449,7 +447,6 @@ def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total:
 
 def show_warnings(results: Results) -> None:
     """Print how gold was matched, unless by id as usual, how texts were cut into tokens, and the warnings."""
-    from ..core.results import script_note
 
     if results.gold_match is not None:
         echo_err(results.gold_match["sentence"])

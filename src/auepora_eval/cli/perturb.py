@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..perturb.edits import LAYOUTS
+from ..perturb.queries import VariantCounts, Variants, perturb_queries
 from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import refuse_input_as_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ..perturb.queries import VariantCounts, Variants
 
 
 RATE = click.FloatRange(0, 1)
@@ -106,7 +105,6 @@ def command(
     from ..errors import BadValueError, DataFileError
     from ..io.join import load_dataset
     from ..io.jsonl import save_jsonl_dataset
-    from ..perturb.queries import perturb_queries
     from ..render.terminal import progress
 
     refuse_input_as_output(output, [dataset])

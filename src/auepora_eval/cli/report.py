@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..render.tables import results_csv, save_parquet, scores_csv, table
 from ..render.terminal import progress
 from ..runtime.files import write_lines
 from .console import echo, echo_err, quiet_option
@@ -133,7 +134,6 @@ def plot_command(
 
 
 def _kinds() -> str:
-    from ..render.tables import table
     from ..report.stored_plots import KINDS
 
     rows = [[name, kind.runs, kind.metrics, kind.summary] for name, kind in KINDS.items()]
@@ -196,7 +196,6 @@ def _output_names(record: RunRecord) -> list[str]:
 
 def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -> None:
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-    from ..render.tables import results_csv, save_parquet, scores_csv
 
     with progress(f"writing {target}"):
         results = store.results(record.run_id)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..plan.source import PlanSource, read_source
+from ..store.connect import DEFAULT_STORE, default_store
 from .console import echo, echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .gate import junit_option, plan_files, publish, refuse_inputs_as_reports
 from .help_pages import Command
@@ -53,7 +55,6 @@ from .score import PRESETS
 if TYPE_CHECKING:
     from ..core.results import Results
     from ..core.types import TargetCategory
-    from ..plan.source import PlanSource
     from ..runs.run import RunCallbacks, RunOutcome
     from ..systems.calls import Stop
 
@@ -307,10 +308,8 @@ def command(
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
     from ..plan.prepare import read_plan
-    from ..plan.source import read_source
     from ..plan.targets import judging_note
     from ..runs.run import run_plan
-    from ..store.connect import default_store
     from ..store.records import conventions_label
 
     if (retry_failed or run_name is not None) and not resume:
@@ -421,7 +420,6 @@ def _short_results(outcome: RunOutcome, results: Results) -> str:
 def _store_argument(store: object) -> str:
     """The option that names the store, unless it is the default or contains a password."""
     from ..runtime.secrets import url_secrets
-    from ..store.connect import DEFAULT_STORE
 
     if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
         return ""

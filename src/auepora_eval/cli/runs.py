@@ -10,6 +10,8 @@ import click
 from ..core.results import Results, display_name
 from ..render.short import rounded
 from ..render.tables import table
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import DESIGNS, all_result_summaries, count_all_outputs, decisions
 from .console import echo_err, json_text, quiet_option
 from .options import complete_run, open_store, store_option, write_out
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..core.types import MetricResult
-    from ..store.records import RunRecord
 
 
 def run_dict(record: RunRecord, counts: tuple[int, int]) -> dict[str, Any]:
@@ -88,7 +89,6 @@ def command(
     auepora runs tag latest good
     auepora runs delete run_01HX
     """
-    from ..store.runs import all_result_summaries, count_all_outputs
 
     context.obj = store
     if context.invoked_subcommand is not None:
@@ -117,7 +117,6 @@ def command(
 
 def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_json: bool) -> None:
     """The comparisons, sweeps, gates and sequential tests that were decided on each dataset, newest first."""
-    from ..store.runs import decisions
 
     with open_store(store) as found:
         records = found.runs()
@@ -146,7 +145,6 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
-    from ..store.runs import DESIGNS
 
     rows = [
         [
@@ -254,7 +252,6 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     auepora runs delete latest~3
     auepora runs delete run_01HX run_01HY --yes
     """
-    from ..store.records import RunStatus
 
     with open_store(store or context.obj) as found:
         records = {record.run_id: record for record in map(found.find, runs)}

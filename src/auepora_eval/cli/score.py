@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..core.conventions import Conventions
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import (
@@ -44,7 +45,6 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..core.conventions import Conventions
     from ..core.registry import Spec
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -296,7 +296,6 @@ def _convention_options(
 
 def _resolve_conventions(preset: str, auto: str, choices: dict[str, object]) -> tuple[Conventions, str]:
     """The conventions that the options select, and a line that names them."""
-    from ..core.conventions import Conventions
 
     rules = Conventions.of(auto if preset == "auto" else preset, **choices)
     chosen = [f"{rules.name} (auto)" if preset == "auto" else rules.name]

@@ -23,18 +23,21 @@ from ..engine.data_checks import IdCheck, no_hit_warning
 from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
+from ..engine.suggest import require_retrieved, specs_for, supported_metrics, with_specs
+from ..engine.targets import TargetFields, check_support, support_by_specs
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
+from ..io.grades import provenance_counts_by_query, provenance_path
 from ..io.join import PairStream, count_lines, dataset_of, resolve_format
 from ..io.problems import Problems
+from ..plan.resources import PlannedJudges, used_resources
 from ..render.terminal import progress
+from ..runs.coverage import JudgedCoverage
 from .console import echo_err
 from .options import ExecutorChoice
 
 if TYPE_CHECKING:
     from ..io.trec_format import TrecRankings
-    from ..plan.resources import PlannedJudges
-    from ..runs.coverage import JudgedCoverage
 
 Batches = Iterable[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]
 PROBE_SAMPLES = 64
@@ -62,7 +65,6 @@ class ScoreOptions:
 
         if self.judges is None:
             return resolve_metrics(self.specs, self.conventions)
-        from ..plan.resources import used_resources
 
         with use_resources(self.judges.build(list(used_resources(list(self.specs))), need_key=need_key)):
             return resolve_metrics(self.specs, self.conventions)
@@ -110,12 +112,10 @@ class ScoreInput(ABC):
         self, metrics: list[Metric], batches: Batches, *, answers_only: bool, advance: Callable[[int], None]
     ) -> list[Metric]:
         """The metrics, with those that the data supports for the targets; without targets, all that it supports."""
-        from ..engine.suggest import supported_metrics
 
         options, rules = self.options, self.options.conventions
         if not options.targets:
             return supported_metrics(batches, rules, answers_only=answers_only, progress=advance)
-        from ..engine.targets import TargetFields
 
         fields = TargetFields(options.targets)
         for samples, outputs in batches:
@@ -127,7 +127,6 @@ class ScoreInput(ABC):
         """The coverage of judged documents, if gold has provenance."""
         if not self.has_provenance():
             return None
-        from ..runs.coverage import JudgedCoverage
 
         return JudgedCoverage(metrics, self.count_grades())
 
@@ -154,7 +153,6 @@ class ScoreInput(ABC):
 
 def has_provenance_file(path: str | Path) -> bool:
     """Whether a file beside this one names the annotators of its gold."""
-    from ..io.grades import provenance_path
 
     return provenance_path(path).exists()
 
@@ -183,13 +181,9 @@ class TrecInput(ScoreInput):
 
         rules, targets = self.options.conventions, self.options.targets
         if targets or not metrics:
-            from ..engine.suggest import specs_for, with_specs
-
             specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
             metrics = with_specs(metrics, specs, rules)
         if targets:
-            from ..engine.targets import check_support, support_by_specs
-
             check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
@@ -199,7 +193,6 @@ class TrecInput(ScoreInput):
 
     def count_grades(self) -> Mapping[str, int] | None:
         """The number of grades by provenance."""
-        from ..io.grades import provenance_counts_by_query
 
         provenance = provenance_counts_by_query(self.qrels) or {}
         return sum(map(Counter, provenance.values()), Counter[str]())
@@ -293,8 +286,6 @@ class FileInput(ScoreInput):
         """Refuse metrics that the outputs do not support; metrics of the corpus get its ids."""
 
         if self.pairs.answers_only:
-            from ..engine.suggest import require_retrieved
-
             require_retrieved(metrics, str(self.pairs.outputs_path))
         else:
             metrics = self.match_gold(metrics, self.pairs)

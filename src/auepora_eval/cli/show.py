@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.results import Results, metric_labels
+from ..core.conventions import Match
+from ..core.results import Results, metric_labels, system_cost
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError
+from ..features.matching import gold_ranks, gold_units, has_spans
+from ..io.sample_sets import SampleSet, find_sample_set, load_sample_set, sample_set_names, save_sample_set, set_label
 from ..render.blocks import (
     Block,
     Code,
@@ -30,6 +34,9 @@ from ..render.blocks import (
     without_empty_columns,
 )
 from ..render.tables import format_value, results_blocks, results_csv, scores_csv, slices_blocks
+from ..store.connect import default_labels, default_store
+from ..store.records import RunRecord, conventions_label, plan_conventions
+from ..store.runs import RunStore, result_summaries
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
@@ -54,11 +61,6 @@ if TYPE_CHECKING:
     from ..compare.failure_groups import AnswerRule
     from ..compare.filters import QueryRow, SampleFilter
     from ..compare.query_table import QueryTable
-    from ..core.conventions import Match
-    from ..core.types import EvaluationSample, SystemOutputs
-    from ..io.sample_sets import SampleSet
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 
 # --- auepora show ----------------------------------------------------------------------------------------------------
@@ -108,7 +110,6 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
-    from ..store.runs import result_summaries
 
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")
@@ -161,7 +162,6 @@ def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
     """The metadata of the run, and its results as tables."""
-    from ..store.records import conventions_label
 
     blocks: list[Block] = [DefinitionList(list(_facts(store, record)))]
     if results:
@@ -175,9 +175,6 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
-    from ..core.results import system_cost
-    from ..io.sample_sets import set_label
-    from ..store.runs import result_summaries
 
     done, failed = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -271,10 +268,8 @@ def _repeat(row: dict[str, Any]) -> str:
 def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
     """A sample of a run with its outputs, scores and judgements, for JSON and ``sample_page``."""
     from ..core.scores import AnswerSpans, marked_answers
-    from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
     from ..report.explain import sample_position
-    from ..store.records import plan_conventions
 
     position = sample_position(store, record, sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
@@ -317,7 +312,6 @@ def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> l
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -> list[dict[str, Any]]:
     """The rank at which an output hits each gold unit, and how."""
-    from ..features.matching import gold_ranks, gold_units
 
     gold = gold_units(sample, match)
     ranks = gold_ranks(gold, [item.doc for item in output.retrieved], match)
@@ -466,8 +460,6 @@ def queries_command(
     from ..compare.columns import RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
     from ..compare.query_table import QueryTable
-    from ..io.sample_sets import find_sample_set, save_sample_set
-    from ..store.connect import default_labels
 
     no_csv = "queries cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)
@@ -603,8 +595,6 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     auepora samples refunds
     auepora compare baseline latest --samples refunds
     """
-    from ..io.sample_sets import find_sample_set, load_sample_set, sample_set_names
-    from ..store.connect import default_labels, default_store
 
     no_csv = "sets cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.targets import TARGETS
+from ..engine.targets import TargetSupport, possible_metrics, support_by_specs
 from .console import echo, json_text, quiet_option
 from .help_pages import Command
 from .options import columns_option
 
 if TYPE_CHECKING:
-    from ..engine.targets import TargetSupport
     from ..io.validate import Validation
 
 WIDTH = 100
@@ -36,8 +37,6 @@ def command(dataset: str | None, outputs: str | None, columns: dict[str, str] | 
     auepora targets data.jsonl
     auepora targets data.jsonl outputs.jsonl --json
     """
-    from ..core.targets import TARGETS
-    from ..engine.targets import possible_metrics, support_by_specs
     from ..io.validate import validate_files
 
     targets, checked = list(TARGETS), None
@@ -58,7 +57,6 @@ def command(dataset: str | None, outputs: str | None, columns: dict[str, str] | 
 
 
 def _target_dict(found: TargetSupport, checked: Validation | None) -> dict[str, Any]:
-    from ..core.targets import TARGETS
 
     target = TARGETS[found.target]
     needs = [*target.needs, *target.reads]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..core.conventions import MATCHES
+from ..core.conventions import MATCHES, Conventions
 from ..core.registry import Spec, canonical_name, find_metric
 from ..core.results import Results, script_note
 from ..errors import AueporaError, BadValueError
@@ -22,7 +22,6 @@ from ..runtime.imports import IMPORT_PATH, search_folders, store_folders
 from .console import echo, echo_err
 
 if TYPE_CHECKING:
-    from ..core.conventions import Conventions
     from ..core.types import TargetCategory
     from ..engine.executors import Executor, ExecutorName
     from ..io.sample_sets import SampleSet

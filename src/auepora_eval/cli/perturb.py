@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +13,6 @@ from ..perturb.queries import VariantCounts, Variants, perturb_queries
 from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import refuse_input_as_output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 RATE = click.FloatRange(0, 1)
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ..render.tables import results_csv, save_parquet, scores_csv, table
 from ..render.terminal import progress
 from ..runtime.files import write_lines
+from ..store.records import RunRecord
+from ..store.runs import RunStore
 from .console import echo, echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import judgement_lines
 from .options import complete_run, open_store, raw_csv, raw_option, store_option
 from .runs import run_dict
-
-if TYPE_CHECKING:
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
-
 
 # --- auepora report --------------------------------------------------------------------------------------------------
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from ..core.types import TargetCategory
+from ..engine.gold_match import MatchChoice
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import (
@@ -38,10 +38,6 @@ from .options import (
     write_out,
 )
 from .score import PRESETS
-
-if TYPE_CHECKING:
-    from ..core.types import TargetCategory
-    from ..engine.gold_match import MatchChoice
 
 
 @click.command(name="rescore", cls=Command)

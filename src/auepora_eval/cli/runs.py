@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..core.results import Results, display_name
+from ..core.types import MetricResult
 from ..render.short import rounded
 from ..render.tables import table
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import DESIGNS, all_result_summaries, count_all_outputs, decisions
 from .console import echo_err, json_text, quiet_option
 from .options import complete_run, open_store, store_option, write_out
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..core.types import MetricResult
 
 
 def run_dict(record: RunRecord, counts: tuple[int, int]) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..render.tables import runs_table
-from ..render.terminal import blocks_text, is_terminal, progress
 from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import all_option, columns_option, target_option
@@ -48,6 +46,7 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
     auepora ui --store auepora-demo/runs.sqlite
     """
     from ..models.loading import find_installed_model
+    from ..render.tables import runs_table
     from ..report.pages import write_report
     from ..runs.run import run_plan
     from .judge_options import STOPPED_EARLY, RunProgress
@@ -86,6 +85,7 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
 def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
     """A table of semantic metrics of both runs, computed with an installed model and not stored."""
     from ..engine.evaluate import evaluate
+    from ..render.tables import runs_table
     from ..store.runs import RunStore, aligned_outputs
 
     metrics: list[Spec] = [
@@ -107,6 +107,7 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
     from ..compare.rendering import comparison_page, metric_blocks
     from ..compare.runs import build_leaderboard
     from ..compare.short import comparison_short
+    from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 
     records = [outcomes[name].record for name in PLANS]
@@ -194,6 +195,7 @@ def init_command(
     auepora init hotpot_dev.json pred.json --bench hotpotqa
     """
     from ..plan.starter import starter_plan
+    from ..render.terminal import is_terminal, progress
     from ..runtime.files import write_lines
 
     if outputs is not None and system is not None:

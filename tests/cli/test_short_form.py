@@ -314,3 +314,22 @@ def test_units_are_not_cut_off() -> None:
     line = ShortForm("All is well", [table]).text().splitlines()[-1]
     assert "… (s)  0.50" in line
     assert len(line) <= WIDTH
+
+
+# --- notes of metrics -------------------------------------------------------------------------------------------------
+
+
+def test_missing_and_failed_outputs_are_separate_and_long_notes_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"sample_id": f"q{n}", "query": f"{n}?", "relevant_docs": ["d"], "reference_answer": "x"} for n in range(6)]
+    outputs: list[dict[str, Any]] = [{"sample_id": f"q{n}", "response": "x", "retrieved": ["d"]} for n in range(4)]
+    write_rows(tmp_path / "data.jsonl", rows)
+    write_rows(tmp_path / "out.jsonl", [*outputs, {"sample_id": "q4", "error": "timeout: slow"}])
+    text = call("score", "data.jsonl", "out.jsonl", "-m", "token_f1").out
+    assert "; 1 of 6 samples failed, 1 missing" in whole_text(text)
+    assert "6 of 6; 1 missing, 1 failed, counted worst (timeout)" in text
+    text = call("score", "data.jsonl", "out.jsonl", "-m", "quality_given_miss@5").out
+    assert "n/a 0 of 6; 1 missing, 1 failed, left out" in whole_text(text)
+    assert "(token_f1): 0 of 6; 1 missing, 1 failed, left out (timeout); 4 skipped (hit)" in whole_text(text)

@@ -9,7 +9,7 @@ import pytest
 from auepora_eval.compare.types import DowngradeReason, MetricComparison, Verdict
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.gates import GateOutcome, GateReport, GateStatus, check_gates
+from auepora_eval.gates import CheckedGate, GateOutcome, GateReport, GateStatus, check_gates
 from auepora_eval.stats.sequential import Look, SequentialDesign
 
 RELEVANCE, LATENCY = TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.LATENCY
@@ -352,3 +352,13 @@ def test_differences_of_partly_judged_runs_decide_nothing(gate: str) -> None:
     one = visible_outcome(check_gates([gate], [judged_result(None)], comparison={"judged": compared}))
     assert one.status == "inconclusive"
     assert one.reason.endswith("90 samples so far")
+
+
+@pytest.mark.parametrize(("scored", "total", "brief"), [(19, 20, "0.95"), (989, 1000, "0.9890"), (949, 1000, "0.949")])
+def test_coverage_has_the_digits_that_its_number_of_answers_allows(scored: int, total: int, brief: str) -> None:
+    details = {"num_scored": scored, "num_failed": total - scored}
+    results = Results([MetricResult("mrr", TargetCategory.RETRIEVAL_ACCURACY, 0.5, signature="mrr", details=details)])
+    outcome = check_gates(["coverage(mrr) >= 0.95"], results).outcomes[0]
+    assert isinstance(outcome, CheckedGate)
+    assert f"{scored} of {total} answers were scored by mrr, {scored / total:.4f}, " in outcome.reason
+    assert f" by mrr, {brief}, " in outcome.brief

@@ -323,3 +323,19 @@ def test_warnings_of_openpyxl_are_not_shown(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_first(path)[0] == "q"
+
+
+@pytest.mark.parametrize(
+    ("header", "proposed"),
+    [
+        ("Frage,Antwort", "query=Frage,response=Antwort"),
+        ("Nr,Frage,Expected answer", "'query=Nr,reference=Expected answer'"),
+        ("Passages,Asked question,Reply", "'query=Asked question,contexts=Passages'"),
+        ("text", "query=text"),
+    ],
+)
+def test_proposed_columns_are_those_of_the_file(tmp_path: Path, header: str, proposed: str) -> None:
+    path = write_file(tmp_path / "a.csv", f"{header}\n{','.join('x' for _ in header.split(','))}\n")
+    with pytest.raises(DataFileError) as caught:
+        load_dataset(path)
+    assert str(caught.value).endswith(f"--columns {proposed}")

@@ -44,7 +44,9 @@ def test_markdown_shows_coverage_and_undefined_values() -> None:
     lost = "3 of 4; 1 missing, 1 failed, counted worst (timeout); 1 skipped (empty_gold)"
     assert lines[2] == f"| RETRIEVAL_RELEVANCE | recall@1 | 0.3333 | {lost} |"
     assert lines[3] == f"| RETRIEVAL_ACCURACY | map (over hits) | 0.3333 | {lost} |"
-    assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4; 1 missing, 1 failed, left out (timeout)")
+    assert lines[5].startswith(
+        "| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4; 1 missing, 1 failed, left out (timeout)"
+    )
 
 
 def test_results_document() -> None:

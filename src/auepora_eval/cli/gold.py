@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from ..core.grouping import group_pairs
 from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
 from ..render.tables import number_text, table
 from ..render.terminal import progress
@@ -159,7 +160,7 @@ def list_command(
     with open_store(store) as found:
         fingerprint = None if run is None else found.find(run).fingerprint
         proposals = _correction_log(found, labels).proposals(fingerprint, state=state)
-        names = _dataset_names(found)
+        names = {stored.fingerprint: stored.dataset_name for stored in reversed(found.runs())}
     if as_json:
         echo(json_text([proposal.to_dict() for proposal in proposals]))
         return
@@ -332,14 +333,7 @@ def _clip(text: str, limit: int = 60) -> str:
 
 
 def _by_dataset(proposals: Iterable[Proposal]) -> dict[str, list[Proposal]]:
-    groups: dict[str, list[Proposal]] = {}
-    for proposal in proposals:
-        groups.setdefault(proposal.correction.fingerprint, []).append(proposal)
-    return groups
-
-
-def _dataset_names(store: RunStore) -> dict[str, str]:
-    return {run.fingerprint: run.dataset_name for run in reversed(store.runs())}
+    return group_pairs((proposal.correction.fingerprint, proposal) for proposal in proposals)
 
 
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import click
 
 from ..core.derivation import format_lines, format_one_line, format_subject
+from ..core.grouping import group_pairs
 from ..core.metrics_base import BatchMetric
 from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
@@ -441,9 +442,7 @@ def judgements_text(
     """
     from ..render.tables import format_value
 
-    shared: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        shared.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
+    shared = group_pairs((json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), row) for row in rows)
     scores = scores or {}
     order = {name: position for position, name in enumerate(scores)}
     groups = [sorted(group, key=lambda row: order.get(row["metric"], len(order))) for group in shared.values()]

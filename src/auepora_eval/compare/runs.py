@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.conventions import Signature
+from ..core.grouping import group_pairs
 from ..core.metrics_base import BatchMetric, Metric, make_result
 from ..core.reduce import Clusters, exact_sum
 from ..core.results import Results, display_name, empty_answers, unusable_judges
@@ -385,9 +386,7 @@ def _rival_inputs(
 
 
 def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:
-    found: dict[str, list[tuple[ComparisonInput, MetricComparison]]] = {}
-    for one_input, comparison in judged:
-        found.setdefault(comparison.name, []).append((one_input, comparison))
+    found = group_pairs((pair[1].name, pair) for pair in judged)
     return [
         LeaderboardMetric(
             name,

@@ -16,6 +16,7 @@ import numpy as np
 from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank_metrics
 from ..compare.pairing import MetricMeta, lookup_metric
 from ..compare.sweeps import sweep_text
+from ..core.grouping import group_pairs
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
 from ..core.results import Results, display_name, metric_labels
@@ -325,9 +326,7 @@ def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """System errors by type."""
     rows: list[Row] = []
     for run in runs:
-        by_kind: dict[str, list[str]] = {}
-        for error in run.errors:
-            by_kind.setdefault(shorten(error.partition(":")[0], 80), []).append(error)
+        by_kind = group_pairs((shorten(error.partition(":")[0], 80), error) for error in run.errors)
         ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
         rows += [
             [

@@ -13,6 +13,7 @@ import numpy as np
 from ..compare.diagnosis import ArmOutcomes, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
 from ..core.conventions import Conventions, Match
 from ..core.dataset import EvaluationDataset
+from ..core.grouping import group_pairs
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
@@ -545,9 +546,7 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
     samples = store.samples(run_id, texts=match != "id")
     labels = _scores(outcome, runner.utility.name)
     right = _scores(outcome, runner.correctness.metric.name)
-    outputs: dict[int, list[SystemOutputs]] = {}
-    for row in store.outputs(run_id, texts=match == "text"):
-        outputs.setdefault(row.position, []).append(row.output)
+    outputs = group_pairs((row.position, row.output) for row in store.outputs(run_id, texts=match == "text"))
     found: dict[str, list[SingleDocument]] = {one.sample_id: [] for one in runner.request.samples}
     for position, sample in enumerate(samples):
         entry = sample.metadata[DIAGNOSIS]

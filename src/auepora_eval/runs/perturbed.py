@@ -12,6 +12,7 @@ from ..compare.runs import compare_metrics
 from ..compare.types import MetricComparison
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
+from ..core.grouping import group_pairs
 from ..core.metrics_base import Metric
 from ..core.results import Results, display_name
 from ..core.slices import SliceSpec
@@ -443,9 +444,9 @@ def equal_rate_notes(sweep: Sweep, top_k: int) -> list[str]:
     """Notes on rates that give the same number of noise documents in a list of ``top_k``."""
     if sweep.kind != "noise":
         return []
-    by_share: dict[int, list[str]] = {}
-    for level in sweep.levels:
-        by_share.setdefault(count_for_rate(sweep.perturbation(level).noise, top_k), []).append(sweep.label(level))
+    by_share = group_pairs(
+        (count_for_rate(sweep.perturbation(level).noise, top_k), sweep.label(level)) for level in sweep.levels
+    )
     return [
         f"{' and '.join(labels)} are the same in a list of {top_k} ({share} of noise); a larger top_k separates them"
         for share, labels in by_share.items()

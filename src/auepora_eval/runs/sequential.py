@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.stores import read_register
+from ..core.grouping import group_pairs
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -240,9 +241,7 @@ def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Positions
     """
     clusters = sample_clusters(samples)
     codes = np.arange(len(samples)) if clusters is None else clusters
-    positions: dict[int, list[int]] = {}
-    for position, code in enumerate(codes.tolist()):
-        positions.setdefault(code, []).append(position)
+    positions = group_pairs((code, position) for position, code in enumerate(codes.tolist()))
 
     def random_key(unit: list[int]) -> bytes:
         return hashlib.blake2b(f"{seed}:{samples[unit[0]].sample_id}".encode("utf-8", "surrogatepass")).digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...core.grouping import group_pairs
 from .chart import (
     MAX_ROWS,
     ROW_HEIGHT,
@@ -240,9 +241,9 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
     if not kept:
         return Chart(message_spec(heading, "there are no slices"))
     overall = finite_number(whole)
-    panels: dict[str, list[Row]] = {}
-    for row in kept:
-        panels.setdefault(str(row.get("slice") or ""), []).append({**row, "name": row.get("group", "")})
+    panels: dict[str, list[Row]] = group_pairs(
+        (str(row.get("slice") or ""), {**row, "name": row.get("group", "")}) for row in kept
+    )
     span = value_span(kept, extra=[] if overall is None else [overall])
     views = _interval_panels(list(panels.items()), span=span, whole=overall)
     subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {format_number(overall)}"]

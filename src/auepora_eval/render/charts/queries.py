@@ -9,6 +9,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
+from ...core.grouping import group_pairs
 from .chart import (
     MAX_ROWS,
     TOOLTIP,
@@ -125,11 +126,8 @@ def _point_layer(
     links: bool,
 ) -> Json:
     above, below, same = sides
-    places: dict[tuple[float, float], list[str]] = {}
-    for x, y, one in pairs:
-        places.setdefault((x, y), []).append(one)
     rows: list[Json] = []
-    for (x, y), members in places.items():
+    for (x, y), members in group_pairs(((x, y), sample_id) for x, y, sample_id in pairs).items():
         who = ", ".join(clean_label(member, longest=60) for member in members[:_MAX_LISTED_IDS])
         if len(members) > _MAX_LISTED_IDS:
             who = f"{len(members):,} queries: {who}, …"

@@ -43,8 +43,7 @@ def ranx_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str,
     """ranx from dictionaries and from its own prepared objects, compiled beforehand; nothing without ranx."""
     if find_spec("ranx") is None:
         return {}
-    from ranx import Qrels, Run
-    from ranx import evaluate as ranx_evaluate
+    from ranx import Qrels, Run, evaluate as ranx_evaluate
 
     qrels = {f"q{i}": dict.fromkeys(ids, 1) for i, ids in enumerate(gold)}
     runs = {f"q{i}": {d: float(len(ids) - place) for place, d in enumerate(ids)} for i, ids in enumerate(ranked)}

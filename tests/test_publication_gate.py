@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.engine.paper_tables import dual_evaluate, evaluate_queries, paper_evaluate
 from auepora_eval.metrics.classification import NEGateMetrics

@@ -10,43 +10,41 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .calibration.calibrate import calibrate as calibrate
-    from .client import ClientReport as ClientReport
-    from .client import RAGEvaluationClient as RAGEvaluationClient
+    from .client import ClientReport as ClientReport, RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
-    from .core.dataset import EvaluationDataset as EvaluationDataset
-    from .core.dataset import InMemoryDataset as InMemoryDataset
-    from .core.dataset import LazyDataset as LazyDataset
-    from .core.metrics_base import BatchMetric as BatchMetric
-    from .core.metrics_base import Metric as Metric
-    from .core.metrics_base import SampleMetric as SampleMetric
+    from .core.dataset import (
+        EvaluationDataset as EvaluationDataset,
+        InMemoryDataset as InMemoryDataset,
+        LazyDataset as LazyDataset,
+    )
+    from .core.metrics_base import BatchMetric as BatchMetric, Metric as Metric, SampleMetric as SampleMetric
     from .core.plan import EvaluationPlan as EvaluationPlan
     from .core.rag_interface import RAGSystem as RAGSystem
-    from .core.registry import metric as metric
-    from .core.registry import register as register
+    from .core.registry import metric as metric, register as register
     from .core.results import Results as Results
-    from .core.scores import Score as Score
-    from .core.scores import Scores as Scores
-    from .core.types import Document as Document
-    from .core.types import EvaluationSample as EvaluationSample
-    from .core.types import MetricResult as MetricResult
-    from .core.types import Response as Response
-    from .core.types import RetrievedDocument as RetrievedDocument
-    from .core.types import SystemOutputs as SystemOutputs
-    from .core.types import TargetCategory as TargetCategory
-    from .engine.evaluate import evaluate as evaluate
-    from .engine.evaluate import evaluate_rankings as evaluate_rankings
-    from .engine.evaluate import evaluate_stream as evaluate_stream
-    from .errors import AueporaError as AueporaError
-    from .errors import AueporaWarning as AueporaWarning
+    from .core.scores import Score as Score, Scores as Scores
+    from .core.types import (
+        Document as Document,
+        EvaluationSample as EvaluationSample,
+        MetricResult as MetricResult,
+        Response as Response,
+        RetrievedDocument as RetrievedDocument,
+        SystemOutputs as SystemOutputs,
+        TargetCategory as TargetCategory,
+    )
+    from .engine.evaluate import (
+        evaluate as evaluate,
+        evaluate_rankings as evaluate_rankings,
+        evaluate_stream as evaluate_stream,
+    )
+    from .errors import AueporaError as AueporaError, AueporaWarning as AueporaWarning
     from .grades.pool import pool_outputs as pool_outputs
     from .grades.relevance import judge_relevance as judge_relevance
     from .io.grades import with_gold as with_gold
     from .io.join import load_dataset as load_dataset
     from .io.trec_format import evaluate_trec as evaluate_trec
     from .judge.cache import RecordedCritic as RecordedCritic
-    from .judge.critic import JudgePolicy as JudgePolicy
-    from .judge.critic import LLMCritic as LLMCritic
-    from .judge.critic import StructuredCritic as StructuredCritic
+    from .judge.critic import JudgePolicy as JudgePolicy, LLMCritic as LLMCritic, StructuredCritic as StructuredCritic
     from .judge.decisions import DecisionCritic as DecisionCritic
     from .judge.metric import JudgedMetric as JudgedMetric
     from .judge.openai import OpenAICritic as OpenAICritic
@@ -58,15 +56,11 @@ if TYPE_CHECKING:
     from .perturb.queries import perturb_queries as perturb_queries
     from .report.explain import explain as explain
     from .report.pages import write_report as write_report
-    from .report.plots import plot_comparison as plot_comparison
-    from .report.plots import plot_results as plot_results
+    from .report.plots import plot_comparison as plot_comparison, plot_results as plot_results
     from .report.stored_plots import plot_runs as plot_runs
-    from .runs.diagnose import diagnose as diagnose
-    from .runs.diagnose import diagnose_plan as diagnose_plan
-    from .runs.perturbed import noise_curve as noise_curve
-    from .runs.perturbed import run_perturbed as run_perturbed
-    from .runs.run import run_plan as run_plan
-    from .runs.run import run_system as run_system
+    from .runs.diagnose import diagnose as diagnose, diagnose_plan as diagnose_plan
+    from .runs.perturbed import noise_curve as noise_curve, run_perturbed as run_perturbed
+    from .runs.run import run_plan as run_plan, run_system as run_system
     from .scale.sharded import evaluate_files as evaluate_files
     from .store.runs import RunStore as RunStore
     from .systems.calls import AueporaEvaluator as AueporaEvaluator

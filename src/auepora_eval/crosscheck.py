@@ -615,8 +615,7 @@ def _peer_names(tool: str, cutoffs: tuple[int, ...]) -> dict[str, str]:
 
 
 def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
-    from ranx import Qrels, Run
-    from ranx import evaluate as ranx_evaluate
+    from ranx import Qrels, Run, evaluate as ranx_evaluate
 
     compared = _peer_names("ranx", (1, 5, 20))
     gold, ranked = _generate_rankings(count, seed, graded=False)

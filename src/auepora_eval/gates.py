@@ -31,6 +31,7 @@ from .plan.gates import (
     CoverageGate,
     DeltaGate,
     Gate,
+    GateStatus as GateStatus,
     GuardrailsGate,
     Operator,
     ValueGate,
@@ -47,7 +48,6 @@ from .plan.gates import (
     resolve_names,
     status_of,
 )
-from .plan.gates import GateStatus as GateStatus
 from .render.short import decimals
 from .stats.intervals import wilson_bounds
 from .store.records import RunRecord

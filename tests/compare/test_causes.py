@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.compare.chunks import GoldRanks, QueryOutput
 from auepora_eval.compare.queries import Cause, MetricScope, QueryChange, cause_counts, cause_of, explain_changes

@@ -24,8 +24,7 @@ from auepora_eval.errors import BadValueError
 from auepora_eval.metrics.rubric import RubricScore
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
-from helpers.golden_runs import found as returned
-from helpers.golden_runs import golden, put_run
+from helpers.golden_runs import found as returned, golden, put_run
 from helpers.stored_runs import Answer, run, samples, scored
 
 pytestmark = pytest.mark.usefixtures("few_comparison_draws")

@@ -19,8 +19,7 @@ from auepora_eval import (
     evaluate,
 )
 from auepora_eval.core.rag_interface import SimpleRAGSystem
-from auepora_eval.examples.quickstart import systems
-from auepora_eval.examples.quickstart import systems as handbook
+from auepora_eval.examples.quickstart import systems, systems as handbook
 from auepora_eval.examples.quickstart.systems import (
     REFUSAL,
     BestSentenceGenerator,

@@ -4,8 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.cli.gate import append_step_summary
 from auepora_eval.errors import DataFileError

@@ -1,8 +1,7 @@
 """The grammar of gates: parsed gates and syntax errors."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.plan.gates import (

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.core.types import Document, EvaluationSample, Response
 from auepora_eval.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, DuplicateIdError

@@ -9,8 +9,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval import metric
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.errors import AueporaError, AueporaWarning, MissingDependencyError

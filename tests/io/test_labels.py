@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError
 from auepora_eval.grades.human_grades import read_human_grades

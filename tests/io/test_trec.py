@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AueporaError, BadValueError, DataFileError
 from auepora_eval.io.trec import Reader, load_qrels, load_run, queries_without_judgements, trec_rankings

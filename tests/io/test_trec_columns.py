@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.io.trec_arrow import VectorizedTexts, collect_gold_pairs, hash_pairs
 from auepora_eval.io.trec_columns import LineOrder, TrecLines, sort_lines

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from auepora_eval.errors import AueporaError, BadValueError, DataFileError, MissingDependencyError
-from auepora_eval.io import trec, trec_arrow
-from auepora_eval.io import trec_columns as trec_blocks
-from auepora_eval.io import trec_columns as trec_python
+from auepora_eval.io import trec, trec_arrow, trec_columns as trec_blocks, trec_columns as trec_python
 from auepora_eval.io.problems import Problems
 from auepora_eval.io.trec import Reader, load_qrels, load_run
 from auepora_eval.io.trec_columns import QRELS, RUN, TrecLayout

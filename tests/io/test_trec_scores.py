@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval import evaluate_rankings, evaluate_trec
 from auepora_eval.core.conventions import Conventions

@@ -5,8 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.judge.ratings import ExpectedScore, TokenLogprob, expected_score, parse_logprobs, single_digit_labels
 

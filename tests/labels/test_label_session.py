@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, read_labels

@@ -5,8 +5,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate
 from auepora_eval.metrics.answer_match import Containment

@@ -4,8 +4,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval import EvaluationSample, Response, Scores, SystemOutputs, evaluate, evaluate_stream, metric
 from auepora_eval.core.registry import spec_of

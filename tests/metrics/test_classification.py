@@ -5,8 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.metrics.classification import NEGateMetrics

@@ -3,13 +3,11 @@
 import doctest
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
 from auepora_eval.core.registry import spec_of
-from auepora_eval.metrics import generation_metrics, ranking, retrieval_metrics
-from auepora_eval.metrics import retrieval as retrieval_basic
+from auepora_eval.metrics import generation_metrics, ranking, retrieval as retrieval_basic, retrieval_metrics
 from auepora_eval.metrics.client_base import ClientMetric
 from auepora_eval.metrics.generation_metrics import (
     answer_relevance,

@@ -5,8 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, Score, SystemOutputs, evaluate, metric
 from auepora_eval.core.conventions import Conventions

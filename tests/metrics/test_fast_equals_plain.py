@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval import evaluate_rankings, metric
 from auepora_eval.core.conventions import PRESETS

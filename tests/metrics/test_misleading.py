@@ -5,8 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, evaluate, evaluate_stream, metric
 from auepora_eval.metrics.false_documents import MisleadingRate, MistakeReappearanceRate

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.engine.paper_tables import dual_evaluate, evaluate_queries, paper_evaluate
 from auepora_eval.errors import BadTypeError, BadValueError

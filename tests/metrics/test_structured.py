@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.registry import spec_of

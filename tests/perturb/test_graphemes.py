@@ -3,8 +3,7 @@
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.perturb.edits import grapheme_clusters, word_ranges
 from helpers.requirements import need

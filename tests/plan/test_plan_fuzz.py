@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from auepora_eval.errors import AueporaError
 from auepora_eval.plan.model import plan_changes, plan_key

@@ -1,8 +1,7 @@
 """The short form: digits by the interval, groups of messages, and a layout that fits on a screen."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.render.blocks import TableColumn, simple_table
 from auepora_eval.render.short import ShortForm, decimals, group_messages, rounded, rounded_interval

@@ -16,8 +16,7 @@ from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
-from helpers import browser_runs as runs
-from helpers import requirements
+from helpers import browser_runs as runs, requirements
 from helpers.browser_page import Watched, write_page
 
 Open = Callable[..., Any]

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import BadValueError, StoreError
 from auepora_eval.models.embedders import OpenAIEmbedder

@@ -22,10 +22,7 @@ from auepora_eval.errors import DataFileError, DuplicateIdError
 from auepora_eval.io import codec, parquet
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.runtime import files
-from auepora_eval.scale import inputs
-from auepora_eval.scale import inputs as ranges_jsonl
-from auepora_eval.scale import inputs as ranges_parquet
-from auepora_eval.scale import streams as compressed_streams
+from auepora_eval.scale import inputs, inputs as ranges_jsonl, inputs as ranges_parquet, streams as compressed_streams
 from auepora_eval.scale.sharded import evaluate_files, sharded_sources
 from helpers import requirements
 from helpers.generated_shards import rows

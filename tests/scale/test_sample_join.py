@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream
 from auepora_eval.core.metrics_base import SampleMetric

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AlignmentError, BadTypeError
 from auepora_eval.stats.agreement import kendall, kendall_report, pearson, pearson_report, spearman, spearman_report

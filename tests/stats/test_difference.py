@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AlignmentError
 from auepora_eval.stats.difference import newcombe_interval, paired_differences, paired_interval

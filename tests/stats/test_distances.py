@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.features.embeddings import cosines_to_others, cosines_within, word_cosines_to_others
 from auepora_eval.text.tokenizers import plain_words, word_tokenizer

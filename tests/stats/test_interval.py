@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from auepora_eval.stats.intervals import Interval, Moments, mean_interval, wilson_interval
 from helpers.requirements import examples, need

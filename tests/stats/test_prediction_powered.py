@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.stats.calibration import CorrectedMean, corrected_difference, corrected_mean
 from auepora_eval.stats.difference import paired_interval

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.stats.bootstrap import bootstrap_interval_of, quantile_interval, quantile_of, quantile_rank
 from auepora_eval.stats.intervals import Interval

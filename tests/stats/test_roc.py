@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AlignmentError, AueporaError, BadTypeError, BadValueError
 from auepora_eval.stats.calibration import auroc, average_precision, threshold_counts, tpr_at_fpr

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from auepora_eval.stats.intervals import mean_interval
 from auepora_eval.stats.permutation import SignFlips, sign_flips

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.intervals import Interval

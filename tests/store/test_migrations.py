@@ -12,8 +12,7 @@ import pytest
 
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.errors import StoreError
-from auepora_eval.store import RunStore
-from auepora_eval.store import schema as migrations
+from auepora_eval.store import RunStore, schema as migrations
 from auepora_eval.store.connect import DatabaseConnection, connect
 from auepora_eval.store.schema import (
     MIGRATIONS,

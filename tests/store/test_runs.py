@@ -25,8 +25,7 @@ from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import BadValueError, StoreError, UnknownMetricError, UnknownRunError
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.golden import dataset_fingerprint
-from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
-from auepora_eval.store import rows as output_rows
+from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, rows as output_rows, texts
 from auepora_eval.store.records import is_this_process, to_iso, utc_now
 from auepora_eval.store.runs import count_all_outputs, heartbeat, lazy_samples
 from auepora_eval.store.schema import StoredTable, documents, query_results, samples, scores

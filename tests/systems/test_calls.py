@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import BadValueError, SystemCallError

@@ -1,8 +1,7 @@
 """Ids of keys: a dictionary is the definition."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.text import vocabulary as id_table
 from auepora_eval.text.vocabulary import IdTable, common_keys

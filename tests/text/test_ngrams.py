@@ -6,8 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from auepora_eval.text import ngrams
 from auepora_eval.text.ngrams import (

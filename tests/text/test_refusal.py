@@ -4,8 +4,7 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.metrics.abstention import NegativeRejectionRate
 from auepora_eval.text.refusal import (

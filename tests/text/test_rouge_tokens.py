@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from auepora_eval.text.tokenizers import rouge_tokens
 from helpers.requirements import need, need_data

@@ -1,7 +1,6 @@
 """Tokens and word bounds that suit every script."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from auepora_eval.text.scripts import auto_tokens, is_unspaced, word_bounds
 from helpers.requirements import examples

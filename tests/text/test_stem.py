@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from auepora_eval.text.tokenizers import porter_stem
 from helpers.requirements import examples, need, need_data

@@ -3,8 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from auepora_eval.text.terms import content_terms
 from auepora_eval.text.tokenizers import STOP_WORDS

@@ -4,8 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from auepora_eval.text import vocabulary as vocabulary_module
 from auepora_eval.text.tokenizers import (

@@ -12,8 +12,7 @@ from auepora_eval.ui.compare_card import CardRow, _group
 from auepora_eval.ui.marked_texts import changed_words, content_words
 from auepora_eval.ui.reading import mark_words
 from helpers.browser_runs import put, scored
-from helpers.stored_runs import samples
-from helpers.stored_runs import scored as scored_run
+from helpers.stored_runs import samples, scored as scored_run
 from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
 CHINESE, ARABIC = "\u7b54\u6848\u662f\u6cb3\u6d41" * 800, "\u0627\u0644\u0646\u0647\u0631 " * 700

@@ -29,24 +29,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .golden import compute_aggregate as compute_aggregate
-    from .golden import store_aggregate as store_aggregate
-    from .queries import QueryComparisons as QueryComparisons
-    from .queries import compare_queries as compare_queries
-    from .rendering import render_report_md as render_report_md
-    from .rendering import write_report as write_report
-    from .runs import Leaderboard as Leaderboard
-    from .runs import MetricComparisons as MetricComparisons
-    from .runs import build_leaderboard as build_leaderboard
-    from .runs import compare_metrics as compare_metrics
-    from .runs import compare_runs as compare_runs
-    from .runs import golden_report as golden_report
+    from .golden import compute_aggregate as compute_aggregate, store_aggregate as store_aggregate
+    from .queries import QueryComparisons as QueryComparisons, compare_queries as compare_queries
+    from .rendering import render_report_md as render_report_md, write_report as write_report
+    from .runs import (
+        Leaderboard as Leaderboard,
+        MetricComparisons as MetricComparisons,
+        build_leaderboard as build_leaderboard,
+        compare_metrics as compare_metrics,
+        compare_runs as compare_runs,
+        golden_report as golden_report,
+    )
     from .stores import version_notes as version_notes
-    from .types import AggregateMetrics as AggregateMetrics
-    from .types import CompareReport as CompareReport
-    from .types import ComparisonKind as ComparisonKind
-    from .types import MetricComparison as MetricComparison
-    from .types import QueryComparison as QueryComparison
+    from .types import (
+        AggregateMetrics as AggregateMetrics,
+        CompareReport as CompareReport,
+        ComparisonKind as ComparisonKind,
+        MetricComparison as MetricComparison,
+        QueryComparison as QueryComparison,
+    )
 
 _EXPORTS = {
     "AggregateMetrics": "types",

@@ -6,8 +6,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from dataclasses import field as dataclass_field
+from dataclasses import dataclass, field as dataclass_field, fields, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, TypeVar
 from ..core.registry import Use, resolve
 from ..core.types import EvaluationSample
 from ..errors import BadOptionError, BadTypeError, BadValueError, JudgeError
-from .critic import SCORE as SCORE
 from .critic import (
+    SCORE as SCORE,
     Critic,
     JudgeClient,
     Judgement,
@@ -30,8 +30,7 @@ from .critic import (
     decides,
     decision_request,
 )
-from .panel import Panel
-from .panel import gather_all as gather_all
+from .panel import Panel, gather_all as gather_all
 from .prompting import Frames, Prompt
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------

@@ -17,8 +17,7 @@ from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from .blocks import Block, Figure, PageFragment, Report
-from .tables import format_value, number_text, results_blocks
-from .tables import interval_text as interval_text
+from .tables import format_value, interval_text as interval_text, number_text, results_blocks
 from .terminal import escape_control_characters
 
 if TYPE_CHECKING:

@@ -78,8 +78,7 @@ from .rows import (
     write_results,
     write_samples,
 )
-from .schema import decisions as decision_table
-from .schema import insert_statement, migrate, runs
+from .schema import decisions as decision_table, insert_statement, migrate, runs
 from .texts import (
     KnownTexts,
     PackedOutput,

@@ -204,8 +204,7 @@ def require_tested(framework: Framework, *, any_version: bool = False) -> str:
 
     Another major version may return another format, and scores of misread replies are worse than none.
     """
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed_version
+    from importlib.metadata import PackageNotFoundError, version as installed_version
 
     latest = f"'{framework.package}=={framework.tested[-1]}.*'"
     try:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ..core.grouping import group_pairs
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..features.rankings import HIGHEST_LEVEL
@@ -171,10 +172,7 @@ def provenance_counts_by_query(qrels: str | Path) -> dict[str, dict[str, int]] |
 
 
 def _grades_by_query(qrels: str | Path) -> dict[str, list[Grade]]:
-    by_query: dict[str, list[Grade]] = {}
-    for grade in read_grades(qrels).values():
-        by_query.setdefault(grade.sample_id, []).append(grade)
-    return by_query
+    return group_pairs((grade.sample_id, grade) for grade in read_grades(qrels).values())
 
 
 def _encode_grade(grade: Grade) -> bytes:
@@ -587,9 +585,7 @@ class CorrectedGold:
             latest[one.target] = one
         if len({fingerprint for fingerprint, *_ in latest}) > 1:
             raise BadValueError("these corrections belong to several datasets; apply those of one at a time")
-        grouped: dict[str, list[Correction]] = {}
-        for one in latest.values():
-            grouped.setdefault(one.sample_id, []).append(one)
+        grouped = group_pairs((correction.sample_id, correction) for correction in latest.values())
         return cls({sample_id: tuple(some) for sample_id, some in grouped.items()})
 
     @property

@@ -1,1 +1,0 @@
-"""Labels, grades and calibration at earlier paths."""

@@ -33,7 +33,9 @@ setting such as RGB's `noise`. `--outputs` takes [our own JSONL](formats.md), or
 predictions. Numbers that need a judge take it from `--plan` or `--judge-model`,
 and are left out without one. Files are looked for under `--data`, in `$AUEPORA_BENCH_DATA/NAME` and in the current
 folder. With `--system` the plan and the samples are written into the current folder, and the run is stored with the
-tag `bench:NAME`; the system retrieves for itself, also where the benchmark gives documents.
+tag `bench:NAME`; the system retrieves for itself, also where the benchmark gives documents. `--config RUN` calls the
+system of a stored run with its values, such as a configuration of a [sweep](sweep.md); with `--system` that one, with
+the values of the run.
 
 A benchmark of your own is one YAML file with the same keys, and a folder of the same name beside it for its example:
 `auepora bench run ./mine.yaml`. A reader that columns cannot express is named by its import path, `reader:

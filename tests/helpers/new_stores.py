@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.store import runs
+from auepora_eval.store import schema
 from auepora_eval.store.connect import Database, connect
 from auepora_eval.store.schema import migrate
 
@@ -27,7 +27,7 @@ def quick_new_stores() -> Iterator[None]:
         migrate(database, create=create)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "migrate", fill_and_migrate)
+        patch.setattr(schema, "migrate", fill_and_migrate)
         yield
 
 

@@ -432,7 +432,6 @@ def convert_command(
 
 def _messages(done: Conversion) -> list[str]:
     """Messages about what was written and what was dropped."""
-
     by_path: dict[str, list[str]] = {}
     for role in ("samples", "outputs"):
         if role in done.written:

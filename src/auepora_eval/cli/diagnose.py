@@ -246,7 +246,7 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) 
     markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
     if is_short(form, output, every=every):
         from ..render.short import failed_samples, group_messages
-        from .short_results import gold_note
+        from .runs import gold_note
 
         failed: list[tuple[str, str]] = []
         for label, arm in diagnosis.outcomes.items():

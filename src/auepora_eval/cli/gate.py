@@ -56,7 +56,6 @@ junit_option = click.option(
 
 def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
-
     sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
     read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
     return [str(plan.source.path), *read, default_store(store, plan.store)]
@@ -220,7 +219,7 @@ def gates_short(
 def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
     """The gates in the short form, with the failed answers of the run and its baseline."""
     from ..compare.short import failed_in_run
-    from .short_results import gold_note
+    from .runs import gold_note
 
     compared = [record] if report.against is None else [record, store.find(report.against)]
     failed = [f"{run.name}: {failed_in_run(store, run)[1]}" for run in compared]
@@ -281,7 +280,6 @@ def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> No
 
 def _results(store: RunStore, record: RunRecord) -> Results:
     """The results of a finished run; raises if there are none."""
-
     if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
         advice = "let it finish" if record.status is RunStatus.RUNNING else "resume it first"
         raise BadValueError(f"{record.run_id} is {record.status.value}; {advice}")

@@ -156,7 +156,6 @@ def list_command(
     auepora gold list --state open
     auepora gold list --run latest --json
     """
-
     with open_store(store) as found:
         fingerprint = None if run is None else found.find(run).fingerprint
         proposals = _correction_log(found, labels).proposals(fingerprint, state=state)

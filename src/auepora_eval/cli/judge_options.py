@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import click
 
 from ..core.derivation import format_lines, format_one_line, format_subject
-from ..core.grouping import group_pairs
 from ..core.metrics_base import BatchMetric
 from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
-from ..runtime.secrets import Secrets, url_secrets
 from .console import echo_err, json_text
 from .options import grouped_options
 
@@ -267,6 +265,7 @@ def echo_usage(session: JudgeSession) -> None:
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
     """A session with these judges that shows its progress."""
     from ..judge.session import JudgeSession
+    from ..runtime.secrets import Secrets
 
     def on_progress(done: int, requested: int) -> None:
         line.show_judging(done, requested, session.usage_log.total.failed.total())
@@ -280,7 +279,6 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
 
     That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
-
     name = None
     if names:
         from ..engine.targets import usual_judge
@@ -442,7 +440,9 @@ def judgements_text(
     """
     from ..render.tables import format_value
 
-    shared = group_pairs((json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), row) for row in rows)
+    shared: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        shared.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
     scores = scores or {}
     order = {name: position for position, name in enumerate(scores)}
     groups = [sorted(group, key=lambda row: order.get(row["metric"], len(order))) for group in shared.values()]
@@ -563,6 +563,7 @@ _RESUME_OPTIONS = {
 
 def resume_options() -> tuple[list[str], str]:
     """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
+    from ..runtime.secrets import url_secrets
 
     params = click.get_current_context().params
     # An address with a password is not printed.

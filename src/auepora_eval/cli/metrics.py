@@ -40,7 +40,6 @@ def metrics_command(name: str | None, targets: tuple[TargetCategory, ...], as_js
     auepora metrics ndcg
     auepora metrics recall@5 --json
     """
-
     if name is not None and targets:
         raise click.UsageError("give NAME or --target, not both")
     if name is not None:

@@ -160,7 +160,6 @@ def parse_specs(texts: Iterable[str]) -> list[Spec]:
 
 def _closest_spec(spec: Spec) -> Spec:
     """The metric that is closest to a name of another tool; the spec itself where the name is one of ours."""
-
     name = spec if isinstance(spec, str) else next(iter(spec), "")
     base, at, cutoff = name.partition("@")
     if find_metric(base) is not None or canonical_name(name) is not None:
@@ -193,7 +192,6 @@ def parse_spec(text: str) -> Spec:
 
 def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
     """Notes on metrics given by the name of another tool, and on conventions that differ from that tool."""
-
     notes, differs = [], False
     for spec in specs:
         name = spec if isinstance(spec, str) else next(iter(spec), "")
@@ -446,7 +444,6 @@ def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total:
 
 def show_warnings(results: Results) -> None:
     """Print how gold was matched, unless by id as usual, how texts were cut into tokens, and the warnings."""
-
     if results.gold_match is not None:
         echo_err(results.gold_match["sentence"])
     if note := script_note(results):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -86,7 +86,6 @@ def command(
     auepora runs tag latest good
     auepora runs delete run_01HX
     """
-
     context.obj = store
     if context.invoked_subcommand is not None:
         return
@@ -114,7 +113,6 @@ def command(
 
 def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_json: bool) -> None:
     """The comparisons, sweeps, gates and sequential tests that were decided on each dataset, newest first."""
-
     with open_store(store) as found:
         records = found.runs()
         recorded = decisions(found)
@@ -249,7 +247,6 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     auepora runs delete latest~3
     auepora runs delete run_01HX run_01HY --yes
     """
-
     with open_store(store or context.obj) as found:
         records = {record.run_id: record for record in map(found.find, runs)}
         for record in records.values():
@@ -260,3 +257,12 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
             click.confirm(f"delete {len(records)} run{'s' if len(records) != 1 else ''}?", abort=True, err=True)
         found.delete(list(records))
         echo_err(f"deleted {len(records)}")
+
+
+def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
+    """How the gold of runs was matched, if not by id."""
+    from ..features.matching import MATCH_WORDS
+    from ..store.records import plan_conventions
+
+    ways = {plan_conventions(record).match for record in records}
+    return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))

@@ -296,7 +296,6 @@ def _convention_options(
 
 def _resolve_conventions(preset: str, auto: str, choices: dict[str, object]) -> tuple[Conventions, str]:
     """The conventions that the options select, and a line that names them."""
-
     rules = Conventions.of(auto if preset == "auto" else preset, **choices)
     chosen = [f"{rules.name} (auto)" if preset == "auto" else rules.name]
     chosen += [f"{key} {value}" for key, value in choices.items()]

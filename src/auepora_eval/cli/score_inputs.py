@@ -23,21 +23,18 @@ from ..engine.data_checks import IdCheck, no_hit_warning
 from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
-from ..engine.suggest import require_retrieved, specs_for, supported_metrics, with_specs
-from ..engine.targets import TargetFields, check_support, support_by_specs
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
-from ..io.grades import provenance_counts_by_query, provenance_path
 from ..io.join import PairStream, count_lines, dataset_of, resolve_format
 from ..io.problems import Problems
-from ..plan.resources import PlannedJudges, used_resources
 from ..render.terminal import progress
-from ..runs.coverage import JudgedCoverage
 from .console import echo_err
 from .options import ExecutorChoice
 
 if TYPE_CHECKING:
     from ..io.trec_format import TrecRankings
+    from ..plan.resources import PlannedJudges
+    from ..runs.coverage import JudgedCoverage
 
 Batches = Iterable[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]
 PROBE_SAMPLES = 64
@@ -62,9 +59,9 @@ class ScoreOptions:
 
     def metrics(self, *, need_key: bool = True) -> list[Metric]:
         """The metrics, with the judges they refer to."""
-
         if self.judges is None:
             return resolve_metrics(self.specs, self.conventions)
+        from ..plan.resources import used_resources
 
         with use_resources(self.judges.build(list(used_resources(list(self.specs))), need_key=need_key)):
             return resolve_metrics(self.specs, self.conventions)
@@ -99,7 +96,6 @@ class ScoreInput(ABC):
 
     def match_gold(self, metrics: list[Metric], pairs: Iterable[Pair], *, stored: Match | None = None) -> list[Metric]:
         """Decide how gold is matched, unless no metric depends on it; the metrics that match it in this way."""
-
         if metrics and not self.options.targets and not depends_on_match(metrics):
             return metrics
         rules = self.options.conventions
@@ -112,10 +108,12 @@ class ScoreInput(ABC):
         self, metrics: list[Metric], batches: Batches, *, answers_only: bool, advance: Callable[[int], None]
     ) -> list[Metric]:
         """The metrics, with those that the data supports for the targets; without targets, all that it supports."""
+        from ..engine.suggest import supported_metrics
 
         options, rules = self.options, self.options.conventions
         if not options.targets:
             return supported_metrics(batches, rules, answers_only=answers_only, progress=advance)
+        from ..engine.targets import TargetFields
 
         fields = TargetFields(options.targets)
         for samples, outputs in batches:
@@ -127,6 +125,7 @@ class ScoreInput(ABC):
         """The coverage of judged documents, if gold has provenance."""
         if not self.has_provenance():
             return None
+        from ..runs.coverage import JudgedCoverage
 
         return JudgedCoverage(metrics, self.count_grades())
 
@@ -153,6 +152,7 @@ class ScoreInput(ABC):
 
 def has_provenance_file(path: str | Path) -> bool:
     """Whether a file beside this one names the annotators of its gold."""
+    from ..io.grades import provenance_path
 
     return provenance_path(path).exists()
 
@@ -181,9 +181,13 @@ class TrecInput(ScoreInput):
 
         rules, targets = self.options.conventions, self.options.targets
         if targets or not metrics:
+            from ..engine.suggest import specs_for, with_specs
+
             specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
             metrics = with_specs(metrics, specs, rules)
         if targets:
+            from ..engine.targets import check_support, support_by_specs
+
             check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
@@ -193,6 +197,7 @@ class TrecInput(ScoreInput):
 
     def count_grades(self) -> Mapping[str, int] | None:
         """The number of grades by provenance."""
+        from ..io.grades import provenance_counts_by_query
 
         provenance = provenance_counts_by_query(self.qrels) or {}
         return sum(map(Counter, provenance.values()), Counter[str]())
@@ -212,7 +217,6 @@ class TrecInput(ScoreInput):
 
     def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
         """Add a warning if no document is a hit, which reads the files again."""
-
         warning, check = no_hit_warning(results), IdCheck()
         if warning is not None and all(Path(path).is_file() for path in (self.qrels, self.run)):
             from ..io.trec import load_qrels, load_run
@@ -243,7 +247,6 @@ class FileInput(ScoreInput):
         outputs_columns: dict[str, str] | None = None,
     ) -> None:
         """Detect the formats. Without ``outputs``, the dataset must contain them."""
-
         samples_kind = resolve_format(Path(dataset), "samples", sample_format, columns)
         if outputs is None:
             if not samples_kind.one_file:
@@ -284,8 +287,9 @@ class FileInput(ScoreInput):
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Refuse metrics that the outputs do not support; metrics of the corpus get its ids."""
-
         if self.pairs.answers_only:
+            from ..engine.suggest import require_retrieved
+
             require_retrieved(metrics, str(self.pairs.outputs_path))
         else:
             metrics = self.match_gold(metrics, self.pairs)
@@ -301,7 +305,6 @@ class FileInput(ScoreInput):
 
     def has_provenance(self) -> bool:
         """Whether gold has provenance; a pipe, which can be read once, has none."""
-
         path, form = self.samples
         if form.name != "jsonl":
             return has_provenance_file(path)
@@ -312,7 +315,6 @@ class FileInput(ScoreInput):
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the pairs as they are read."""
-
         common |= {"batch_size": self.options.batch_size, "conventions": self.options.conventions}
         pairs: Iterable[Pair] = self.pairs
         if self.gold is not None:
@@ -353,7 +355,6 @@ def wants_shards(
     corpus: bool,
 ) -> bool:
     """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
-
     sample_format, outputs_format = formats
 
     paths = [one for one in (dataset, outputs) if one is not None]
@@ -374,7 +375,6 @@ def wants_shards(
 
 def _is_one_dataset(path: str, sample_format: str | None) -> bool:
     """Whether a directory is one dataset, such as a BEIR folder, and not many files."""
-
     if sample_format is not None:
         return sample_format not in SPLIT_FORMATS
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
@@ -12,8 +12,10 @@ from ..render.blocks import Row, TableColumn, simple_table, without_empty_column
 from ..render.short import MAX_LINES, WIDTH, ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text, text_width
-from ..store.records import RunRecord, plan_conventions
 from .judge_options import run_failure
+
+if TYPE_CHECKING:
+    pass
 
 _TITLES = ("metric", "value", "95 % interval", "mean of (samples)")
 _LEAST_NOTE = 20
@@ -90,11 +92,3 @@ def _groups_text(result: MetricResult, name: str) -> str:
     """The values of a metric in the groups of a slice."""
     parts = [f"{group} {rounded(part.known_value, part.interval)}" for group, part in result.slices[name].items()]
     return f"{display_name(result)}: {', '.join(parts)}"
-
-
-def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
-    """How the gold of runs was matched, if not by id."""
-    from ..features.matching import MATCH_WORDS
-
-    ways = {plan_conventions(record).match for record in records}
-    return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))

@@ -55,7 +55,7 @@ from .options import (
     store_option,
     write_out,
 )
-from .runs import format_time, run_dict
+from .runs import format_time, gold_note, run_dict
 
 if TYPE_CHECKING:
     from ..compare.failure_groups import AnswerRule
@@ -110,7 +110,6 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
-
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")
     form = output_format(output, as_json=as_json)
@@ -150,7 +149,7 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
     """The run in the short form."""
     from ..render.short import failed_samples
-    from .short_results import gold_note, results_short
+    from .short_results import results_short
 
     head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
     _, failed = failed_samples(store.counts(record.run_id), record.num_samples, record.repeats)
@@ -162,7 +161,6 @@ def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
     """The metadata of the run, and its results as tables."""
-
     blocks: list[Block] = [DefinitionList(list(_facts(store, record)))]
     if results:
         blocks += [*results_blocks(results), *chain.from_iterable(slices_blocks(results))]
@@ -312,7 +310,6 @@ def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> l
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -> list[dict[str, Any]]:
     """The rank at which an output hits each gold unit, and how."""
-
     gold = gold_units(sample, match)
     ranks = gold_ranks(gold, [item.doc for item in output.retrieved], match)
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
@@ -595,7 +592,6 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     auepora samples refunds
     auepora compare baseline latest --samples refunds
     """
-
     no_csv = "sets cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     labels = default_labels(default_store(store))

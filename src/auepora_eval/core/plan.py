@@ -8,7 +8,6 @@ from typing import Any
 
 from ..errors import BadValueError, MissingFieldError
 from .conventions import CONVENTION_NAMES, Conventions
-from .grouping import group_pairs
 from .metrics_base import BatchMetric, Metric, with_name
 from .targets import find_targets
 from .types import EvaluationSample, SystemOutputs, TargetCategory
@@ -56,7 +55,10 @@ class EvaluationPlan:
 
     def grouped_by_target(self) -> dict[TargetCategory, list[Metric]]:
         """The metrics by target, in plan order."""
-        return group_pairs((metric.target, metric) for metric in self.metrics)
+        groups: dict[TargetCategory, list[Metric]] = {}
+        for metric in self.metrics:
+            groups.setdefault(metric.target, []).append(metric)
+        return groups
 
     def validate_dataset(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise ``MissingFieldError`` if a metric needs an annotation that no sample has.
@@ -75,7 +77,9 @@ class EvaluationPlan:
 
 def with_distinct_names(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics; those with the same name get one that shows the options they differ in: ``distinct_n[n=1]``."""
-    groups = group_pairs((metric.name, metric) for metric in metrics)
+    groups: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        groups.setdefault(metric.name, []).append(metric)
     return [_with_options_in_name(metric, groups[metric.name]) for metric in metrics]
 
 

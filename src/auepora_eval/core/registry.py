@@ -224,7 +224,6 @@ _loaded: set[str] = set()
 
 def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) -> Callable[[ClassT], ClassT]:
     """Register a metric class under ``name``; ``at`` and ``keys`` are the options that its name carries."""
-
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise MetricDefinitionError(f"a metric cannot be called {name!r}: letters, digits and underscores alone")
 
@@ -339,7 +338,6 @@ def metric_info(name: str) -> MetricInfo:
 
 def _import_metric(path: str) -> MetricInfo:
     """The metric class at an import path, registered or not."""
-
     module = path.partition(":")[0]
     try:
         cls = import_object(path)

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,35 +29,6 @@ Role = Literal["samples", "outputs"]
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
-_COLUMN_WORDS = {
-    "reference": re.compile("reference|expected|truth|gold|correct", re.IGNORECASE),
-    "contexts": re.compile("context|passage|document|retrieved|chunk", re.IGNORECASE),
-    "response": re.compile("response|answer|output|prediction", re.IGNORECASE),
-    "query": re.compile("query|question|input|prompt", re.IGNORECASE),
-}
-"""Parts of the names of columns, by what such a column probably contains."""
-
-
-def example_columns(columns: Iterable[str]) -> str:
-    """What ``--columns`` may be for a table: its columns by their names, and without such names in their order.
-
-    >>> example_columns(["Question", "Expected answer"]), example_columns(["Frage", "Antwort"])
-    ('query=Question,reference=Expected answer', 'query=Frage,response=Antwort')
-    """
-    free = [name for name in columns if "," not in name and "=" not in name]
-    found: dict[str, str] = {}
-    for role, words in _COLUMN_WORDS.items():
-        named = [name for name in free if words.search(name)]
-        if named:
-            found[role] = named[0]
-            free.remove(named[0])
-    if "query" not in found and free:
-        found["query"] = free.pop(0)
-    if len(found) == 1 and free:
-        found["response"] = free.pop(0)
-    return ",".join(f"{role}={found[role]}" for role in ("query", "response", "contexts", "reference") if role in found)
-
-
 @dataclass(frozen=True, slots=True)
 class FileHead:
     """The beginning of a file, for format detection."""
@@ -74,7 +44,7 @@ class FileHead:
 
     def describe(self, *, other: bool = True) -> str:
         """Return what the file is, and how the columns are named; ``other``: it was read as another format."""
-        from .tables import TITLES, list_columns
+        from .tables import TITLES, example_columns, list_columns
 
         if self.kind == "json" and len(arrays := _record_arrays(self.text.lstrip())) > 1:
             names = list_columns(arrays)
@@ -83,9 +53,9 @@ class FileHead:
         if self.kind == "json" and "sample_id" in self.columns:
             return f"{what}; use --format jsonl"
         name = TABLE if self.kind in ("json", "parquet") else self.kind
-        example = example_columns(self.columns) or "query=Question"
+        example = example_columns(self.columns)
         use = f"use --format {name} and " * other
-        return f"{what}; {use}say which is which, as in --columns {shlex.quote(example)}"
+        return f"{what}; {use}say which is which, as in --columns {example}"
 
     @property
     def suffix(self) -> str:

@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import re
+import shlex
 import warnings
 import zipfile
 import zlib
@@ -137,6 +138,36 @@ def _check_columns(
         columns = f"the columns are {list_columns(known)}{did_you_mean(name, known)}"
         problems.add(path, None, f"there is no column {quote_text(name)}; {columns}")
     return iter(()) if missing else chain(first, records)
+
+
+_COLUMN_WORDS = {
+    "reference": re.compile("reference|expected|truth|gold|correct", re.IGNORECASE),
+    "contexts": re.compile("context|passage|document|retrieved|chunk", re.IGNORECASE),
+    "response": re.compile("response|answer|output|prediction", re.IGNORECASE),
+    "query": re.compile("query|question|input|prompt", re.IGNORECASE),
+}
+"""Parts of the names of columns, by what such a column probably contains."""
+
+
+def example_columns(columns: Iterable[str]) -> str:
+    """What may follow ``--columns`` for a table: its columns by their names, and without such names in their order.
+
+    >>> example_columns(["Question", "Expected answer"]), example_columns(["Frage", "Antwort"])
+    ("'query=Question,reference=Expected answer'", 'query=Frage,response=Antwort')
+    """
+    free = [name for name in columns if "," not in name and "=" not in name]
+    found: dict[str, str] = {}
+    for role, words in _COLUMN_WORDS.items():
+        named = [name for name in free if words.search(name)]
+        if named:
+            found[role] = named[0]
+            free.remove(named[0])
+    if "query" not in found and free:
+        found["query"] = free.pop(0)
+    if len(found) == 1 and free:
+        found["response"] = free.pop(0)
+    named = [f"{role}={found[role]}" for role in ("query", "response", "contexts", "reference") if role in found]
+    return shlex.quote(",".join(named) or "query=Question")
 
 
 def list_columns(names: Iterable[str]) -> str:

@@ -218,7 +218,6 @@ def judged_levels(sample: EvaluationSample) -> dict[str, int]:
 
 def save_qrels(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write judgements: the level of each relevant document, 0 for other candidates."""
-
     write_lines(Path(path), chain.from_iterable(encode_samples(samples, _qrels_rows)))
 
 
@@ -235,7 +234,6 @@ def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> 
     A run is sorted by its scores when it is read. If a score is missing, or the scores do not give the order of the
     list, the whole ranking is written with 1/rank, so that the order of the list is kept.
     """
-
     write_lines(Path(path), chain.from_iterable(encode_outputs(outputs, _run_rows)))
 
 

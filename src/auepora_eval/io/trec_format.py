@@ -308,7 +308,6 @@ def _resolve_citation(citation: int | str, references: Sequence[str], path: str)
 
 def write_answers(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
     """Write an answer per line; one without sentences is a single sentence with all citations."""
-
     write_lines(path, map(msgspec.json.encode, encode_outputs(outputs, _row)))
 
 

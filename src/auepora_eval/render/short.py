@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from ..core.grouping import group_pairs
 from ..core.results import Results
 from .blocks import Row, Table, simple_table
 from .tables import format_value
@@ -83,7 +82,9 @@ def group_messages(found: Iterable[tuple[str, str]]) -> list[str]:
     >>> group_messages([("mrr", "no scores"), ("map", "no scores"), ("bleu", "no mean")])
     ['mrr, map: no scores', 'bleu: no mean']
     """
-    groups = group_pairs((message, place) for place, message in dict.fromkeys(found))
+    groups: dict[str, list[str]] = {}
+    for place, message in dict.fromkeys(found):
+        groups.setdefault(message, []).append(place)
     return [f"{first_names(places)}: {message}" for message, places in groups.items()]
 
 

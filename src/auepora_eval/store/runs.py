@@ -21,7 +21,7 @@ from ..errors import BadValueError, StoreError, UnknownRunError
 from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from .connect import Database, DatabaseConnection, Record, connect
+from .connect import Database, DatabaseConnection, Record
 from .digests import outputs_digest, stored_usage
 from .records import (
     HEARTBEAT_INTERVAL_S,
@@ -78,7 +78,7 @@ from .rows import (
     write_results,
     write_samples,
 )
-from .schema import decisions as decision_table, insert_statement, migrate, runs
+from .schema import decisions as decision_table, insert_statement, open_database, runs
 from .texts import (
     KnownTexts,
     PackedOutput,
@@ -110,7 +110,7 @@ class RunStore:
         which scores depend. Without ``create`` a missing store is an error. ``timeout`` is the number of seconds to
         wait for another process that writes.
         """
-        self._database = _open_database(target, create=create, timeout=timeout)
+        self._database = open_database(target, create=create, timeout=timeout)
         self._hidden: frozenset[str] = frozenset()
         self._known_texts = KnownTexts()
         self._lock = threading.RLock()
@@ -454,19 +454,6 @@ class RunStore:
 
     def _json(self, value: Any) -> str:
         return to_json(self._record_secrets.value(value))
-
-
-def _open_database(target: str | Path | Database, *, create: bool, timeout: float) -> Database:
-    """The database with its migrations applied; one that is open is returned as it is."""
-    if isinstance(target, Database):
-        return target
-    database = connect(target, create=create, timeout=timeout)
-    try:
-        migrate(database, create=create)
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import StoreError
-from .connect import Database, DatabaseConnection
+from .connect import Database, DatabaseConnection, connect
 from .records import score_key
 
 
@@ -246,6 +247,19 @@ def schema_version(connection: DatabaseConnection) -> int:
     if found is None:
         raise ValueError("the version of its tables is missing")
     return int(found[0])
+
+
+def open_database(target: str | Path | Database, *, create: bool, timeout: float) -> Database:
+    """The database with its migrations applied; one that is open is returned as it is."""
+    if isinstance(target, Database):
+        return target
+    database = connect(target, create=create, timeout=timeout)
+    try:
+        migrate(database, create=create)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MIGRATIONS) -> None:

@@ -127,7 +127,7 @@ verify baseline --store runs.sqlite -q --json
 ONLY_PARSED = """\
 auepora --version --max-line-size 1MB --debug
 demo folder --all --json -q
-bench run rgb --data en.json --outputs out.jsonl --split dev --strict --limit 5 --system a:b --set noise=0.4 --plan p.yaml \
+bench run rgb --data en.json --outputs out.jsonl --split dev --strict --limit 5 --system a:b --config baseline --set noise=0.4 --plan p.yaml \
  --judge-model m --judge-url http://127.0.0.1:9/v1 --judge-key-env NAME --store s.sqlite --json -q -o out.json
 init hotpot.json pred.json --bench hotpotqa
 crosscheck --model folder --peers

@@ -298,7 +298,7 @@ def test_runs_without_a_usable_answer_are_marked_and_left_out_of_the_trend(
     listed = {line.split()[1]: " ".join(line.split()[2:]) for line in out.splitlines()[2:]}
     assert listed["down"].startswith("finished, no usable answer ")
     assert listed["down"].endswith("token_f1 0.00 (n = 3)"), "failures count"
-    assert listed["three"].endswith("token_f1 0.5000 (n = 2)")
+    assert listed["three"].endswith("token_f1 0.50 (n = 2)")
 
 
 def test_a_run_that_always_failed_is_resumed_with_its_failures(tmp_path: Path) -> None:

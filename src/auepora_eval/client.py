@@ -15,6 +15,7 @@ from typing import Any
 from .core.batch import check_samples, require_distinct_ids
 from .core.conventions import PRESETS, Conventions
 from .core.dataset import InMemoryDataset
+from .core.grouping import group_pairs
 from .core.metrics_base import BatchMetric, Metric
 from .core.registry import Spec
 from .core.results import Results
@@ -98,9 +99,7 @@ class ClientReport:
 
     def to_table(self) -> str:
         """The values over all queries by target, with intervals, then the missing metrics."""
-        reasons: dict[str, list[str]] = {}
-        for name, reason in self.missing.items():
-            reasons.setdefault(reason, []).append(name)
+        reasons = group_pairs((reason, name) for name, reason in self.missing.items())
         left_out = [f"not computed: {', '.join(names)} ({reason})" for reason, names in reasons.items()]
         tables = [results_table(self.results), *slices_tables(self.results)]
         return "\n".join(["\n\n".join(tables), "", *left_out, f"conventions: {self.conventions}"])

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+from ..core.grouping import group_pairs
 from ..plan.resources import used_resources
 from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, simple_table
 from .entries import MARKS, Benchmark, Part
@@ -150,9 +151,7 @@ def _differences(scored: Scored) -> list[str]:
     if len(notes) > most:
         more = f"{len(notes) - most + 1} more differences: auepora bench show {heading.name}"
         notes = [*notes[: most - 1], more]
-    reasons: dict[str, list[str]] = {}
-    for name, reason in scored.left_out.items():
-        reasons.setdefault(reason, []).append(name)
+    reasons = group_pairs((reason, name) for name, reason in scored.left_out.items())
     notes += [f"not computed: {', '.join(names)}; {reason}" for reason, names in reasons.items()]
     if heading.mark == "P":
         notes.append(MARKS["P"])

@@ -24,7 +24,6 @@ class RAGSystemProtocol(Protocol):
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Retrieve documents for ``sample.query``, generate an answer from them, and return both."""
-        ...
 
 
 class Retriever(ABC):

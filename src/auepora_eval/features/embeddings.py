@@ -250,7 +250,6 @@ class Encoder(Protocol):
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

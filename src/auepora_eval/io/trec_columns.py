@@ -191,7 +191,6 @@ class DocIds(Protocol):
 
     def texts(self, order: Ints | None = None) -> list[str]:
         """Return the ids in the order of the lines, or in another."""
-        ...
 
 
 DocIdsT = TypeVar("DocIdsT", bound=DocIds, covariant=True)

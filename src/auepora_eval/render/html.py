@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric as registered
 from ..core.results import Results, display_name
@@ -22,8 +24,6 @@ from .terminal import escape_control_characters
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
-
 MEDIUM, NARROW = 400, 340
 """Charts wider than the first value get a second rendering, as wide as the second value, for phones."""
 MAX_TEXT_LENGTH = 1500
@@ -35,16 +35,12 @@ _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 
 def render_overview(report: Report) -> Markup:
     """Render the verdict and the sections of a report as the main element of its page."""
-    from markupsafe import Markup
-
     html = _templates().get_template("overview.html").render(report=report, drawn=ChartRenderer())
     return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
 
 
 def render_page(report: Report, overview: Markup, browser: PageFragment) -> Iterator[str]:
     """Render the page of a report around its overview, with a fragment, in pieces: all of it may not fit in memory."""
-    from markupsafe import Markup
-
     style = f"{_asset('theme.css')}\n{browser.css}".strip()
     script = f"{_asset('page.js')}\n{browser.script}".strip()
     for name, text in (("style", style), ("script", script)):
@@ -141,16 +137,12 @@ def _display_text(value: Any) -> Any:
 
 def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
     """A text with parts between `backticks` as code; everything is escaped."""
-    from markupsafe import Markup
-
     parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
     return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
 
 
 def _with_break_points(text: str) -> Any:
     """A text with line break opportunities after the punctuation of metric names."""
-    from markupsafe import Markup
-
     return Markup("<wbr>").join(_BREAK_POINTS.split(_display_text(text)))
 
 
@@ -173,8 +165,6 @@ class ChartRenderer:
         return [("usual", self._one(figure, figure.width)), ("narrow", self._one(figure, NARROW))]
 
     def _one(self, figure: Figure, width: int) -> Any:
-        from markupsafe import Markup
-
         self._count += 1
         # The four ids are at its very beginning: aria-labelledby, title and desc.
         drawn = _IDS.sub(rf"chart-{self._prefix}{self._count}-\1", figure.chart.to_svg(width=width), count=4)
@@ -307,8 +297,6 @@ def blocks_html(blocks: Sequence[Block]) -> str:
 
 def _light_chart(figure: Figure) -> list[tuple[str, Any]]:
     """The SVG in the light theme with its own background, since a notebook has no style sheet."""
-    from markupsafe import Markup
-
     return [("", Markup(figure.chart.to_svg(theme="light")))]  # noqa: S704 -- our own SVG, with escaped text
 
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
 from .._version import __version__
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric
@@ -377,11 +379,8 @@ def _require_same_versions(ray: Any) -> None:
             from .._version import __version__ as version
         except ImportError as error:
             return {**found, "auepora-eval": f"none ({error})"}
-        import numpy
-
         return {**found, "auepora-eval": version, "numpy": numpy.__version__}
 
-    import numpy
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = {

@@ -184,8 +184,8 @@ class RAGEvaluationClient:
             raise BadValueError("give outputs, or give the client a system: RAGEvaluationClient(system)")
         scored, answers_only = (None, False) if outputs is None else self._load_outputs(outputs, rows)
         unsupported = _unsupported(self.metrics, rows, answers_only=answers_only)
-        chosen = [one for one in self.metrics if one.name not in unsupported]
-        known = {one.name for one in self.metrics}
+        chosen = [metric for metric in self.metrics if metric.name not in unsupported]
+        known = {metric.name for metric in self.metrics}
         missing = unsupported | {name: why for name, why in self._unavailable.items() if name not in known}
         if scored is None:
             results, scored = self._call_system(rows, chosen, slices, progress)
@@ -273,14 +273,14 @@ def _unsupported(
     """The metrics that these samples, or outputs without ``retrieved``, do not support, with reasons."""
     reasons: dict[str, str] = {}
     annotated: dict[str, bool] = {}
-    for one in metrics:
-        for name in one.required_fields():
+    for metric in metrics:
+        for name in metric.required_fields():
             if name not in annotated:
                 annotated[name] = not samples or any(getattr(sample, name, None) is not None for sample in samples)
             if not annotated[name]:
-                reasons.setdefault(one.name, f"no sample has {name if name.endswith('s') else f'a {name}'}")
-        if answers_only and isinstance(one, BatchMetric) and "retrieved" in one.metadata.reads:
-            reasons.setdefault(one.name, "no output says what was retrieved")
+                reasons.setdefault(metric.name, f"no sample has {name if name.endswith('s') else f'a {name}'}")
+        if answers_only and isinstance(metric, BatchMetric) and "retrieved" in metric.metadata.reads:
+            reasons.setdefault(metric.name, "no output says what was retrieved")
     return reasons
 
 

@@ -107,7 +107,7 @@ class GateReport:
     @property
     def status(self) -> GateStatus:
         """``failed`` where any gate failed, else ``inconclusive`` where any is, else ``passed``."""
-        statuses = {one.status for one in self.outcomes}
+        statuses = {outcome.status for outcome in self.outcomes}
         return "failed" if "failed" in statuses else "inconclusive" if "inconclusive" in statuses else "passed"
 
     @property
@@ -118,17 +118,17 @@ class GateReport:
     @property
     def visible_outcomes(self) -> list[GateOutcome]:
         """The outcomes to show: all written gates, and implied ones that did not pass."""
-        return [one for one in self.outcomes if not one.implied or one.status != "passed"]
+        return [outcome for outcome in self.outcomes if not outcome.implied or outcome.status != "passed"]
 
     @property
     def warnings(self) -> list[str]:
         """The distinct warnings."""
-        return list(dict.fromkeys(one.warning for one in self.outcomes if one.warning is not None))
+        return list(dict.fromkeys(outcome.warning for outcome in self.outcomes if outcome.warning is not None))
 
     @property
     def headline(self) -> str:
         """``3 gates: 2 passed, 1 failed``."""
-        counts = {status: sum(one.status == status for one in self.visible_outcomes) for status in _EXIT_CODES}
+        counts = {status: sum(outcome.status == status for outcome in self.visible_outcomes) for status in _EXIT_CODES}
         summary = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         n = len(self.visible_outcomes)
         return f"{n} gate{'s' * (n != 1)}: {summary}" if n else "no gates"
@@ -140,7 +140,7 @@ class GateReport:
             "run_id": self.run_id,
             "against": self.against,
             "status": self.status,
-            "gates": [_outcome_dict(one) for one in self.outcomes],
+            "gates": [_outcome_dict(outcome) for outcome in self.outcomes],
         }
         if self.sample_set is not None:
             document["sample_set"] = self.sample_set.name
@@ -181,9 +181,9 @@ def _answer_counts(result: MetricResult) -> tuple[int, int] | None:
 
 def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> Iterator[tuple[CoverageGate, bool]]:
     """A coverage gate per gated metric, and whether it is implied."""
-    general = next((one for one in gates if isinstance(one, CoverageGate) and one.metric is None), None)
-    by_metric = {one.metric: one for one in gates if isinstance(one, CoverageGate) and one.metric is not None}
-    named = [one.metric for one in gates if not isinstance(one, CoverageGate) and one.metric is not None]
+    general = next((gate for gate in gates if isinstance(gate, CoverageGate) and gate.metric is None), None)
+    by_metric = {gate.metric: gate for gate in gates if isinstance(gate, CoverageGate) and gate.metric is not None}
+    named = [gate.metric for gate in gates if not isinstance(gate, CoverageGate) and gate.metric is not None]
     if not named and general is not None:
         named = list(results)
     for name in dict.fromkeys([*named, *by_metric]):
@@ -238,9 +238,9 @@ def check_gates(
     run id of the baseline, ``guardrails`` are those of the comparison, ``picked`` are those for gates on intervals
     where a run was picked in a sweep. A metric that was not computed raises nothing: its gate is inconclusive.
     """
-    results_by_name = {one.name: one for one in results}
+    results_by_name = {result.name: result for result in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)
-    require_quality_gates(parsed, {one.name: one.signature or "" for one in results})
+    require_quality_gates(parsed, {result.name: result.signature or "" for result in results})
     baseline = BaselineComparison(comparison, refused or {}, without)
     coverage = list(coverage_gates(parsed, results_by_name))
     outcomes: list[GateOutcome] = []
@@ -248,7 +248,7 @@ def check_gates(
         match gate:
             case CoverageGate():
                 matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
-                texts = {one.gate for one in outcomes}
+                texts = {outcome.gate for outcome in outcomes}
                 outcomes += [_check_coverage(one, results_by_name) for one in matching if one.text not in texts]
             case ValueGate():
                 result = results_by_name.get(gate.metric)
@@ -636,15 +636,15 @@ def find_baseline(store: RunStore, record: RunRecord) -> RunRecord | None:
 
     It did not fail its gates: otherwise a failed plan that is run again would be compared with its own failure.
     """
-    return next((one for one in _earlier_runs(store, record) if FAILED_TAG not in one.tags), None)
+    return next((run for run in _earlier_runs(store, record) if FAILED_TAG not in run.tags), None)
 
 
 def _earlier_runs(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
     """The finished runs before a run with its name and samples, newest first."""
-    for one in store.runs(name=record.name, status="finished"):
-        earlier = (one.created_at, one.run_id) < (record.created_at, record.run_id)
-        if earlier and one.fingerprint == record.fingerprint:
-            yield one
+    for run in store.runs(name=record.name, status="finished"):
+        earlier = (run.created_at, run.run_id) < (record.created_at, record.run_id)
+        if earlier and run.fingerprint == record.fingerprint:
+            yield run
 
 
 def _missing_baseline_message(store: RunStore, record: RunRecord) -> str:
@@ -709,13 +709,13 @@ def _with_judges(store: RunStore, report: GateReport, gates: Iterable[Gate], res
     own, other = unusable_judges(results), unusable_judges(baseline)
     compared = {gate.text for gate in gates if needs_baseline(gate)}
     outcomes = []
-    for one in report.outcomes:
-        judges, metric = [], one.metric or ""
-        if metric in own and not one.implied:
+    for outcome in report.outcomes:
+        judges, metric = [], outcome.metric or ""
+        if metric in own and not outcome.implied:
             judges.append(f"{label}{own[metric]}")
-        if metric in other and one.gate in compared:
+        if metric in other and outcome.gate in compared:
             judges.append(f"A: {other[metric]}")
-        outcomes.append(_with_unusable(one, judges) if judges else one)
+        outcomes.append(_with_unusable(outcome, judges) if judges else outcome)
     return replace(report, outcomes=tuple(outcomes))
 
 
@@ -741,7 +741,7 @@ def _check_results(
     other_dataset: bool,
     samples: SampleSet | None,
 ) -> GateReport:
-    gates = resolve_names(gates, [one.name for one in results])
+    gates = resolve_names(gates, [result.name for result in results])
     if any(isinstance(gate, ValueGate) and gate.part != "point" for gate in gates):
         from .compare.sweeps import with_picked_interval
 
@@ -758,10 +758,10 @@ def _check_results(
         return check_gates(gates, results, without=problem)
     from .compare.runs import compare_metrics, picked_comparisons
 
-    computed = {one.name for one in results}
-    comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
-    names = list(dict.fromkeys(str(one.metric) for one in comparison_gates))
-    of_verdicts = [one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None]
+    computed = {result.name for result in results}
+    comparison_gates = [gate for gate in gates if needs_baseline(gate) and gate.metric in computed]
+    names = list(dict.fromkeys(str(gate.metric) for gate in comparison_gates))
+    of_verdicts = [gate.metric for gate in comparison_gates if isinstance(gate, VerdictGate) and gate.by is None]
     margins: Mapping[str, float] | None = None if any(isinstance(gate, GuardrailsGate) for gate in gates) else {}
     try:
         compared = compare_metrics(
@@ -783,6 +783,6 @@ def _check_results(
         guardrails=compared.guardrails,
         picked=picked,
     )
-    statuses = {one.metric: one.status for one in report.outcomes if one.metric in names}
+    statuses = {outcome.metric: outcome.status for outcome in report.outcomes if outcome.metric in names}
     name = None if samples is None else samples.name
     return replace(report, register=register_decision(store, [other, record], "gate", statuses, samples=name))

@@ -193,7 +193,7 @@ def _compile(hint: Any) -> Rule:
     if origin is Literal:
         return _choice(arguments)
     if origin in (typing.Union, types.UnionType):
-        return _either([_compile(one) for one in arguments])
+        return _either([_compile(argument) for argument in arguments])
     kind = type(None) if hint is None else origin or hint
     if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
         return _SCALARS[Any]
@@ -202,7 +202,7 @@ def _compile(hint: Any) -> Rule:
     if issubclass(kind, (str, bytes)) or not issubclass(kind, Iterable) or dataclasses.is_dataclass(kind):
         return Rule(_class_description(kind), lambda value: isinstance(value, kind))
     if issubclass(kind, Mapping):
-        return _mapping(*(_compile(one) for one in arguments or (Any, Any)))
+        return _mapping(*(_compile(argument) for argument in arguments or (Any, Any)))
     same = arguments and (kind is not tuple or arguments[-1] is Ellipsis)
     return _list(_compile(arguments[0] if same else Any))
 
@@ -327,10 +327,17 @@ def option_types(target: Any) -> Mapping[str, Any]:
         return types.MappingProxyType({name: hints[name] for name in names})
     function = inspect.unwrap(inspect.getattr_static(target, "__init__") if isinstance(target, type) else target)
     scope = getattr(function, "__globals__", {})
-    parameters = [one for one in inspect.signature(function).parameters.values() if one.annotation is not one.empty]
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.annotation is not parameter.empty
+    ]
     # ``k: int = None`` is ``int | None``.
     return types.MappingProxyType(
-        {one.name: _resolve(one.annotation, scope, optional=one.default is None) for one in parameters}
+        {
+            parameter.name: _resolve(parameter.annotation, scope, optional=parameter.default is None)
+            for parameter in parameters
+        }
     )
 
 

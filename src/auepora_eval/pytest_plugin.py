@@ -70,8 +70,8 @@ def _check(
     from .gates import check_gates
     from .plan.gates import needs_baseline, parse_gates, require_known_names
 
-    slices = list(dict.fromkeys(name for one in results for name in one.slices))
-    gates = require_known_names(parse_gates(texts), [one.name for one in results], slices=slices)
+    slices = list(dict.fromkeys(name for result in results for name in result.slices))
+    gates = require_known_names(parse_gates(texts), [result.name for result in results], slices=slices)
     if isinstance(against, Mapping):
         return check_gates(gates, results, comparison=against)
     place = store or (None if outcome is None else outcome.store)

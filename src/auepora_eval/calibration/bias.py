@@ -86,19 +86,19 @@ class BiasReport:
             "schema": 1,
             "metric": self.metric,
             "judge": {"name": self.judge, "families": list(self.judge_families)},
-            "runs": [dict(one) for one in self.runs],
+            "runs": [dict(run) for run in self.runs],
             "relation": self.relation,
             "outcome": _OUTCOMES[self.relation],
             "effects": [
                 {
-                    "property": one.property,
-                    **one.estimate.to_dict(),
-                    "flags": list(one.estimate.interval.flags) if one.estimate.interval is not None else [],
-                    "unit": one.unit,
-                    "num_answers": one.num_answers,
-                    **one.details,
+                    "property": effect.property,
+                    **effect.estimate.to_dict(),
+                    "flags": list(effect.estimate.interval.flags) if effect.estimate.interval is not None else [],
+                    "unit": effect.unit,
+                    "num_answers": effect.num_answers,
+                    **effect.details,
                 }
-                for one in self.effects
+                for effect in self.effects
             ],
             "notes": list(self.notes),
         }
@@ -116,25 +116,25 @@ class BiasReport:
         columns += [TableColumn(name, number=True) for name in ("answers", "questions")]
         rows: list[Row] = [
             [
-                one.property,
-                "n/a" if one.estimate.value is None else f"{one.estimate.value:+.4f}",
-                _interval_text(one.estimate.interval),
-                one.unit,
-                f"{one.num_answers:,}",
-                f"{one.estimate.units:,}",
+                effect.property,
+                "n/a" if effect.estimate.value is None else f"{effect.estimate.value:+.4f}",
+                _interval_text(effect.estimate.interval),
+                effect.unit,
+                f"{effect.num_answers:,}",
+                f"{effect.estimate.units:,}",
             ]
-            for one in self.effects
+            for effect in self.effects
         ]
         facts: list[tuple[str, Any]] = [
             ("metric", self.metric),
             ("judge", f"{self.judge}, family {' and '.join(self.judge_families) or 'unknown'}"),
-            *((str(one["run_id"]), f"{one['name']}, family {one['family'] or 'unknown'}") for one in self.runs),
+            *((str(run["run_id"]), f"{run['name']}, family {run['family'] or 'unknown'}") for run in self.runs),
             ("outcome", _OUTCOMES[self.relation]),
         ]
         blocks: list[Block] = [DefinitionList(facts), simple_table(columns, rows)]
-        blocks.append(Bullets([one.sentence(self.relation) for one in self.effects]))
-        intervals = (one.estimate.interval for one in self.effects)
-        unreliable = any(one.flags for one in intervals if one is not None)
+        blocks.append(Bullets([effect.sentence(self.relation) for effect in self.effects]))
+        intervals = (effect.estimate.interval for effect in self.effects)
+        unreliable = any(interval.flags for interval in intervals if interval is not None)
         blocks += [Prose(text) for text in (*self.notes, *([UNRELIABLE_NOTE] if unreliable else []))]
         return [Details(f"{self.relation.capitalize()} of the judge of {self.metric}", blocks, is_open=True)]
 
@@ -226,14 +226,14 @@ def measure_bias(
         own = list(_answers(store, record, scored, human, family))
         answers += own
         runs.append({"run_id": record.run_id, "name": record.name, "family": family, "num_answers": len(own)})
-        notes += [f"{record.run_id}: {one}" for one in scored.notes]
+        notes += [f"{record.run_id}: {note}" for note in scored.notes]
     if families:
         raise BadValueError(f"--family names '{next(iter(families))}', which is none of the runs")
     relation = ASSOCIATION if label_list is None else BIAS
     _require_enough(answers, relation, loaded, notes)
     effects = [_length_effect(answers, seed), _family_effect(answers, judge_families, seed)]
     effects += [_position_effect(Path(path)) for path in preferences]
-    if any(one.property == "position" for one in effects):
+    if any(effect.property == "position" for effect in effects):
         notes.append("position: each pair was judged in both orders, so that which answer is better cancels out")
     return BiasReport(loaded[0].metric, judge, judge_families, tuple(runs), relation, tuple(effects), tuple(notes))
 
@@ -280,7 +280,7 @@ def _labels_of(
     """The labels of a run by sample, with equal inclusion probabilities, and notes on their draw and on the others."""
     human = aggregate_labels(labels, None if scale is None else Scale.parse(scale))
     notes = [f"left out: {len(human.ties)} answers whose annotators are evenly split"] if human.ties else []
-    ids = [one for one in human.values if one in scored.scores]
+    ids = [value for value in human.values if value in scored.scores]
     if not ids:
         return human.values, notes
     weights = weigh_samples(labels, ids, scored.scores, draws, scored.run_names, assume_random=assume_random)
@@ -301,7 +301,7 @@ def _answers(
     family: str | None,
 ) -> Iterator[JudgedAnswer]:
     """The answers of a run that have a score, a text and, if there are labels, a label."""
-    clusters = {one.sample_id: one.cluster for one in store.samples(record.run_id, texts=False)}
+    clusters = {sample.sample_id: sample.cluster for sample in store.samples(record.run_id, texts=False)}
     for row in store.outputs(record.run_id, repeat=0, texts=False):
         name, response = row.sample_id, row.output.response
         length = 0 if response is None else len("".join(response.text.split()))
@@ -333,18 +333,18 @@ def _require_enough(
 
 
 def _length_effect(answers: Sequence[JudgedAnswer], seed: int) -> BiasEffect:
-    lengths = np.log2([one.length for one in answers])
+    lengths = np.log2([answer.length for answer in answers])
     estimate = _slope(answers, lengths, "all answers have the same length", seed)
     details = {
         "per_sd": None if estimate.value is None else estimate.value * float(lengths.std(ddof=1)),
-        "median_characters": float(np.median([one.length for one in answers])),
+        "median_characters": float(np.median([answer.length for answer in answers])),
     }
     return BiasEffect("length", estimate, "per doubling of characters", len(answers), details)
 
 
 def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str], seed: int) -> BiasEffect:
     unit = "judge's family minus others"
-    known = [one for one in answers if one.family is not None]
+    known = [answer for answer in answers if answer.family is not None]
     means = {family: _mean([one for one in known if one.family == family]) for family in _families(known)}
     details = {"families": means, "num_unknown": len(answers) - len(known)}
     own = np.array([float(one.family in judge_families) for one in known])
@@ -362,11 +362,11 @@ def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str
 
 
 def _families(answers: Iterable[JudgedAnswer]) -> list[str]:
-    return sorted({one.family for one in answers if one.family is not None})
+    return sorted({answer.family for answer in answers if answer.family is not None})
 
 
 def _mean(answers: Sequence[JudgedAnswer]) -> dict[str, Any]:
-    values = np.array([one.outcome for one in answers])
+    values = np.array([answer.outcome for answer in answers])
     interval = mean_interval(values, clusters=_clusters(answers), lowest=-1.0, highest=1.0)
     return {
         "mean": math.fsum(values) / len(values),
@@ -376,13 +376,13 @@ def _mean(answers: Sequence[JudgedAnswer]) -> dict[str, Any]:
 
 
 def _slope(answers: Sequence[JudgedAnswer], column: Floats, why: str, seed: int) -> Estimate:
-    outcomes = np.array([one.outcome for one in answers])
+    outcomes = np.array([answer.outcome for answer in answers])
     return slope_report(column, outcomes, clusters=_clusters(answers), why_constant=why, seed=seed)
 
 
 def _clusters(answers: Sequence[JudgedAnswer]) -> Ints:
     codes: dict[str, int] = {}
-    return np.array([codes.setdefault(one.cluster, len(codes)) for one in answers], dtype=np.intp)
+    return np.array([codes.setdefault(answer.cluster, len(codes)) for answer in answers], dtype=np.intp)
 
 
 def _position_effect(path: Path) -> BiasEffect:
@@ -396,7 +396,7 @@ def _position_effect(path: Path) -> BiasEffect:
         raise DataFileError(path, None, f"cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise DataFileError(path, None, "is no report of `auepora prefer A B --json -o FILE`") from error
-    units = sum(bool({one.get("a_first"), one.get("b_first")} & {"first", "second"}) for one in pairs)
+    units = sum(bool({pair.get("a_first"), pair.get("b_first")} & {"first", "second"}) for pair in pairs)
     if rate is None:
         return BiasEffect("position", Estimate(None, None, 0, "every verdict is a tie"), unit, 0, {"file": str(path)})
     interval = None if ends is None else Interval(ends[0] - 0.5, ends[1] - 0.5, "t", units)

@@ -87,7 +87,7 @@ def calibrate(
     rated: list[Label] = []
     prepared = []
     for run in runs:
-        other_names = {name for one in runs for name in one.run_names} - set(run.run_names)
+        other_names = {name for run in runs for name in run.run_names} - set(run.run_names)
         own_labels = [label for label in labels if label.run not in other_names]
         selected, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
         kept, tuned = reject_tuning_labels(selected, tuned_on, leave_out=leave_out_tuned)
@@ -116,7 +116,7 @@ def calibrate(
             return replace(report, sequential=_evaluate_looks(first, second, draw))
         if reason is not None:
             return replace(report, no_verdict=reason)
-    trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
+    trusted = all(calibration.conclusion.p_chance < CHANCE_P_VALUE for calibration in calibrations)
     at_95, at_90 = (
         _difference(first, second, threshold, finite=finite, use_scores=trusted, level=level) for level in (0.95, 0.9)
     )
@@ -125,7 +125,7 @@ def calibrate(
 
 def _comparison_draw(first: _LabelledRun, second: _LabelledRun) -> LabelDraw | None:
     """The draw for the difference of these two runs, if the labels come from one."""
-    draw = next((one for one in first.weights.draws if one.comparison is not None), None)
+    draw = next((draw for draw in first.weights.draws if draw.comparison is not None), None)
     if draw is None or draw not in second.weights.draws:
         return None
     if draw.run not in first.run.run_names:
@@ -136,10 +136,10 @@ def _comparison_draw(first: _LabelledRun, second: _LabelledRun) -> LabelDraw | N
 def _evaluate_looks(first: _LabelledRun, second: _LabelledRun, draw: LabelDraw) -> SequentialResult:
     """The sequential test of the labels, in the order of the draw up to the first sample without both labels."""
     values: list[float] = []
-    for one in draw.sample_ids:
-        if one not in first.weights.labelled or one not in second.weights.labelled:
+    for sample_id in draw.sample_ids:
+        if sample_id not in first.weights.labelled or sample_id not in second.weights.labelled:
             break
-        difference = second.human.values.get(one, math.nan) - first.human.values.get(one, math.nan)
+        difference = second.human.values.get(sample_id, math.nan) - first.human.values.get(sample_id, math.nan)
         values.append(draw.proportion_drawn_from * difference)  # of all samples, those with equal answers included
     sequential = draw.sequential
     assert sequential is not None
@@ -267,9 +267,9 @@ def _labelled_ids(run: SampleScores, human: AggregatedLabels, left_out: Counter[
     """The samples with a label and a score; others are counted in ``left_out``."""
     if human.ties:
         left_out["tied"] = len(human.ties)
-    ids = [one for one in human.values if one in run.scores]
-    no_score = sum(one in run.without_score for one in human.values)
-    unknown = [one for one in human.values if one not in run.scores and one not in run.without_score]
+    ids = [value for value in human.values if value in run.scores]
+    no_score = sum(value in run.without_score for value in human.values)
+    unknown = [value for value in human.values if value not in run.scores and value not in run.without_score]
     left_out.update({"no_score": no_score, "unknown_sample": len(unknown)})
     for name in [name for name, count in left_out.items() if not count]:
         del left_out[name]
@@ -300,7 +300,7 @@ def _threshold(run: SampleScores, given: float | None) -> float:
 
 def _probabilities(run: SampleScores, scores: Floats) -> Floats | None:
     """The scores as probabilities of being right; ``None`` if their range is unbounded."""
-    return np.array([run.probability(one) for one in scores]) if run.bounded else None
+    return np.array([run.probability(score) for score in scores]) if run.bounded else None
 
 
 def _calibration_errors(chance: Floats | None, right: Bools, bins: int) -> tuple[Estimate, Estimate, Estimate]:
@@ -315,7 +315,7 @@ def _calibration_errors(chance: Floats | None, right: Bools, bins: int) -> tuple
 def _predictions(run: SampleScores, ids: list[str], cut: float) -> Floats:
     scores = np.array([run.scores[one] for one in ids])
     chances = _probabilities(run, scores)
-    return np.array([float(run.verdict(one, cut)) for one in scores]) if chances is None else chances
+    return np.array([float(run.verdict(score, cut)) for score in scores]) if chances is None else chances
 
 
 def _clusters(run: SampleScores, ids: list[str]) -> Ints | None:
@@ -335,7 +335,7 @@ def _column(ids: list[str], values: Mapping[str, float] | None) -> Floats | None
 
 def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: bool) -> CorrectedMean:
     run, human = labelled.run, labelled.human
-    ids = [one for one in run.scores if one not in labelled.weights.equal_answers]
+    ids = [score for score in run.scores if score not in labelled.weights.equal_answers]
     return corrected_mean(
         _predictions(run, ids, cut),
         _labels_of_drawn(ids, human, labelled.weights),
@@ -494,5 +494,5 @@ def register_verdict(
     else:
         if store.records_decisions:
             record_verdict(store, records[0], draw, report.verdict)
-        register = read_register(store, {one.fingerprint for one in records}, draw.runs)
+        register = read_register(store, {record.fingerprint for record in records}, draw.runs)
     return replace(report, register=register)

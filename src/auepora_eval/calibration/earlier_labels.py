@@ -80,14 +80,14 @@ def fit_earlier_labels(
                 f"the labels of {record.name} are not of a random sample, so that they predict no others; leave "
                 "--history out, or draw samples of it with `auepora label`"
             ) from error
-        rows += [table[one] for one in values if one in usable.ids]
+        rows += [table[value] for value in values if value in usable.ids]
         target += [value for one, value in values.items() if one in usable.ids]
-        weights += [usable.relative_weights.get(one, 1.0) for one in values if one in usable.ids]
+        weights += [usable.relative_weights.get(value, 1.0) for value in values if value in usable.ids]
     return features, fit_calibrator(rows, target, weights=weights).coefficients
 
 
 def _bounded_metrics(store: RunStore, record: RunRecord) -> set[str]:
-    scored = [one for one in store.results(record.run_id) if isinstance(one.scores, Scores)]
+    scored = [result for result in store.results(record.run_id) if isinstance(result.scores, Scores)]
     return {one.name for one in scored if all(map(math.isfinite, lookup_metric(one, record, {}).range))}
 
 

@@ -43,7 +43,7 @@ def plan_calibration(store: RunStore, options: BatchOptions, records: tuple[RunR
         left_out=population.left_out,
     )
     positions = sample_positions(store, record)
-    entries = tuple(BatchEntry(one, (positions[one],)) for one in draw.sample_ids)
+    entries = tuple(BatchEntry(sample_id, (positions[sample_id],)) for sample_id in draw.sample_ids)
     sentences, figures = _forecast_calibration(store, record, options, draw, population.strata)
     return BatchPlan(options, store, records, options.metric, entries, draw, sentences, figures)
 
@@ -133,7 +133,9 @@ def plan_comparison(
     answered = [load_population(store, record.run_id).strata for record in records]
     both = [one for one in first if one in second and all(one in each for each in answered)]
     if records[0].fingerprint != records[1].fingerprint:
-        asked = [{one.sample_id: one.query for one in store.samples(each.run_id, texts=False)} for each in records]
+        asked = [
+            {sample.sample_id: sample.query for sample in store.samples(each.run_id, texts=False)} for each in records
+        ]
         if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
             raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
     num_others = max(len(first), len(second)) - len(both)
@@ -183,7 +185,9 @@ def plan_comparison_batch(store: RunStore, options: BatchOptions, records: tuple
     )
     assert draw.comparison is not None
     positions = [sample_positions(store, record) for record in records]
-    entries = tuple(BatchEntry(one, tuple(each[one] for each in positions)) for one in draw.sample_ids)
+    entries = tuple(
+        BatchEntry(sample_id, tuple(each[sample_id] for each in positions)) for sample_id in draw.sample_ids
+    )
     sentences = tuple(describe_forecast(draw))
     figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}
     return BatchPlan(options, store, records, draw.comparison.metric, entries, draw, sentences, figures)

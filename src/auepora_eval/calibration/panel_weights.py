@@ -50,7 +50,7 @@ def learn_weights(
     kept, _ = select_labels(labels, names=run.run_names, metric=run.metric)
     kept, _ = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
     human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
-    scored = [one for one in human.values if one in run.scores]
+    scored = [value for value in human.values if value in run.scores]
     sample_weights = weigh_samples(kept, scored, run.scores, draws, run.run_names, assume_random=assume_random)
     panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
     usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}

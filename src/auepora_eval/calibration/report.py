@@ -227,7 +227,7 @@ class JudgeCalibration:
             "confusion": asdict(self.confusion),
             "reliability": [{**asdict(one), "interval": interval_ends(one.interval)} for one in self.reliability],
             "corrected": _corrected_dict(self.corrected),
-            "disagreements": [asdict(one) for one in self.disagreements],
+            "disagreements": [asdict(disagreement) for disagreement in self.disagreements],
             "conclusion": self.conclusion.to_dict(),
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
@@ -316,7 +316,7 @@ class CalibrationReport:
         return {
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
-            "judged": [one.to_dict() for one in self.judges],
+            "judged": [judge.to_dict() for judge in self.judges],
             "difference": None if self.difference is None else _corrected_dict(self.difference),
             "bias": bias,
             "verdict": self.verdict,
@@ -383,11 +383,11 @@ def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
     parts: list[Block] = []
     if report.people is not None:
         parts.append(Details("People with each other", agreement_blocks(report.people), is_open=True))
-    for one in report.judges:
-        blocks = [*_judge(one), *_disagreements(one, shown)]
-        parts.append(Details(f"{one.conclusion.name} against people", blocks, is_open=True))
+    for judge in report.judges:
+        blocks = [*_judge(judge), *_disagreements(judge, shown)]
+        parts.append(Details(f"{judge.conclusion.name} against people", blocks, is_open=True))
     parts.append(Details("What people would say of all answers", _corrected_table(report), is_open=True))
-    if any(one.flags for one in _intervals(report)):
+    if any(interval.flags for interval in _intervals(report)):
         parts.append(Prose(UNRELIABLE_NOTE))
     return [*parts, Prose(report.conclusion.sentence)] if report.judges else parts
 
@@ -402,15 +402,15 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     people = None if report.people is None else f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"
     register = None if report.register is None else report.register.note
     notes: list[tuple[str, str | None]] = [
-        *(note for one in report.judges for note in _short_notes(one)),
+        *(note for judge in report.judges for note in _short_notes(judge)),
         ("people", people),
-        ("flagged", UNRELIABLE_NOTE * any(one.flags for one in _intervals(report))),
+        ("flagged", UNRELIABLE_NOTE * any(interval.flags for interval in _intervals(report))),
         ("basis", _basis_text(report.judged)),
         ("bias", report.describe_bias(short=True)),
         ("looks", register),
     ]
     state = None if report.sequential is None else look_state(report.sequential)
-    judged = [one.conclusion.short_sentence for one in report.judges if one.conclusion == report.conclusion]
+    judged = [judge.conclusion.short_sentence for judge in report.judges if judge.conclusion == report.conclusion]
     conclusion = " ".join(text for text in (verdict_sentence(report), state, *judged[:1]) if text)
     shown = [0, *range(1 if report.judges else 2, len(columns))]  # people alone have no judge
     return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes=notes, commands=commands)
@@ -443,8 +443,8 @@ def _number(title: str) -> TableColumn:
 def agreement_blocks(people: RatersReport, unit: str = "answers") -> list[Block]:
     """The agreement between annotators about answers, or about other units."""
     rows: list[Row] = [
-        [f"{one.first} and {one.second}", str(one.agreement.units), *_cells(one.agreement), *_cells(one.kappa)]
-        for one in people.pairs
+        [f"{pair.first} and {pair.second}", str(pair.agreement.units), *_cells(pair.agreement), *_cells(pair.kappa)]
+        for pair in people.pairs
     ]
     kappa = "kappa" if people.level == "nominal" else "kappa (quadratic)"
     columns: list[TableColumn | str] = [
@@ -557,8 +557,8 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     if report.difference is not None:
         rows.append(_mean_row(f"{second} - {first}", report.difference))
     about = "these answers and no others" if report.finite else "answers to such questions"
-    chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judges]
-    every = [(one.corrected, alike) for one, alike in zip(report.judges, chance, strict=True)]
+    chance = [judge.conclusion.p_chance >= CHANCE_P_VALUE for judge in report.judges]
+    every = [(judge.corrected, alike) for judge, alike in zip(report.judges, chance, strict=True)]
     shown = [(report.difference, any(chance))] if report.difference else every
     basis = Prose(f"Intervals are about {about}; {_basis_text(report.judged)}.")
     if report.judges:
@@ -605,14 +605,14 @@ def look_blocks(result: SequentialResult) -> list[Block]:
     ]
     rows: list[Row] = [
         [
-            str(one.number),
-            str(one.units),
-            format_value(one.mean),
-            f"{format_value(one.low)} – {format_value(one.high)}",
-            f"{one.p_value:.3g}",
-            one.verdict or "",
+            str(look.number),
+            str(look.units),
+            format_value(look.mean),
+            f"{format_value(look.low)} – {format_value(look.high)}",
+            f"{look.p_value:.3g}",
+            look.verdict or "",
         ]
-        for one in result.looks
+        for look in result.looks
     ]
     return [*([simple_table(columns, rows)] if rows else []), Prose(look_state(result))]
 

@@ -158,7 +158,7 @@ def read_score_file(path: str | Path) -> SampleScores:
 def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> SampleScores:
     """Scores of a file, attached to the answers of a stored run."""
     ids, clusters = _ids_and_clusters(store, record)
-    unknown = next((one for one in scored.scores if one not in set(ids)), None)
+    unknown = next((score for score in scored.scores if score not in set(ids)), None)
     if unknown is not None:
         raise BadValueError(f"{record.run_id} has no sample '{unknown}'{did_you_mean(unknown, ids)}")
     return replace(
@@ -181,7 +181,7 @@ def _ids_and_clusters(store: RunStore, record: RunRecord) -> tuple[list[str], di
 
 
 def _select_result(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
-    scored = [one for one in results if isinstance(one.scores, Scores)]
+    scored = [result for result in results if isinstance(result.scores, Scores)]
     if name is not None:
         found = next((one for one in scored if one.name == name), None)
         if found is None:

@@ -180,7 +180,7 @@ def command(
                 adjust=adjust,
                 **chosen,
             )
-            board = Leaderboard.of_pair(report, [one.name for one in records])
+            board = Leaderboard.of_pair(report, [record.name for record in records])
         causes = _changes(found, records, why_metric, chosen["samples"], chosen["primary"]) if why else {}
         text = _render(board, report, causes, form)
         if is_short(form, output, every=every):
@@ -229,12 +229,12 @@ def _changes(
     judged_by = main_metric(first, results[0], second, results[1], metric, primary=primary).name
     changes = explain_changes(store, first, second, metric=judged_by)
     if samples is not None:
-        changes = [one for one in changes if one.sample_id in frozenset(samples.ids)]
+        changes = [change for change in changes if change.sample_id in frozenset(samples.ids)]
     return {"changes": changes, "judged_by": judged_by}
 
 
 def _causes_to_dict(changes: Sequence[QueryChange] | None = None, judged_by: str = "") -> dict[str, Any]:
-    return {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
+    return {} if changes is None else {"judged_by": judged_by, "changes": [asdict(change) for change in changes]}
 
 
 @contextmanager
@@ -253,7 +253,7 @@ def _open_runs(
             yield scored
         return
     with open_store(store, output=output) as found:
-        records = [found.find(one) for one in runs]
+        records = [found.find(run) for run in runs]
         _store_aggregates(found, records, corpus)
         yield found, records
 
@@ -316,6 +316,6 @@ def scored_trec_runs(
                 )
                 records.append(start_run(request, store).record)
             missing = [one for one in ids if one not in outputs]
-            unknown = [one for one in outputs if one not in known]
+            unknown = [output for output in outputs if output not in known]
             warn_unmatched_ids(missing, unknown, total=len(ids), conventions=rules)
         yield store, records

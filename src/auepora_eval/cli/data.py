@@ -286,11 +286,11 @@ def _targets(checked: Validation) -> str:
     if len(reasons) == 1 and not any(target.metrics for target in checked.targets):
         return f"What these files can tell: nothing, since {reasons.pop()}"
     lines = ["What this dataset can tell of a system" if no_outputs else "What these files can tell"]
-    for one in checked.targets:
-        if one.metrics:
-            lines.append(f"  + {one.title}: {', '.join(one.patterns)}")
+    for target in checked.targets:
+        if target.metrics:
+            lines.append(f"  + {target.title}: {', '.join(target.patterns)}")
         else:
-            lines.append(f"  - {one.title}: {one.missing}")
+            lines.append(f"  - {target.title}: {target.missing}")
     return "\n".join(lines)
 
 
@@ -353,7 +353,9 @@ def _call_system(plan: Plan, count: int) -> dict[str, Any]:
         progress(f"calling the system of {plan.path}"),
         open_plan(plan, store=Path(folder) / "runs.sqlite", limit=count) as (request, store, _),
     ):
-        unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]
+        unjudged = [
+            metric for metric in request.metrics or () if not (isinstance(metric, BatchMetric) and is_judged(metric))
+        ]
         outcome = start_run(replace(request, metrics=unjudged or None, repeats=1, two_stage=None), store)
         ids = store.sample_ids(outcome.record.run_id)
         samples = [sample_document(store, outcome.record, sample_id) for sample_id in ids]

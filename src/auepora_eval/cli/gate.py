@@ -57,7 +57,9 @@ junit_option = click.option(
 def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
     sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
-    read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
+    read = [
+        str(file) for source in sources for file in (source.path, source.corpus, source.nuggets) if file is not None
+    ]
     return [str(plan.source.path), *read, default_store(store, plan.store)]
 
 
@@ -248,10 +250,10 @@ def _check(
         echo_err(f"Warning: no gate compares runs, so --against {against} changes nothing")
         against = None
     results = _results(store, record)
-    slices = list(dict.fromkeys(name for one in results for name in one.slices))
+    slices = list(dict.fromkeys(name for result in results for name in result.slices))
     gates = require_known_names(
         gates,
-        [one.name for one in results],
+        [result.name for result in results],
         slices=slices,
         otherwise=f"; auepora rescore {record.run_id} -m computes further ones",
     )

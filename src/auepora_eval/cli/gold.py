@@ -341,16 +341,16 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
 
     if as_json:
         listed = [proposal.to_dict() for proposal in proposals]
-        echo(json_text({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
+        echo(json_text({"corrections": listed, "runs": [effect.to_dict() for effect in effects]}))
         return
-    for one in proposals:
-        correction = one.correction
+    for proposal in proposals:
+        correction = proposal.correction
         echo(f"{correction.id}  {_clip(correction.sample_id)}  {_clip(correction.describe(), 200)}")
     rows, notes = [], []
     names = run_names(effects)
     for effect in effects:
         name = f"{effect.record.name} ({effect.record.run_id})"
-        same = [one.label for one in effect.metrics if one.difference == 0 and not one.changed]
+        same = [metric.label for metric in effect.metrics if metric.difference == 0 and not metric.changed]
         notes += [f"{name}: same value: {', '.join(same)}"] if same else []
         notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
         for metric in effect.metrics:

@@ -144,7 +144,7 @@ def try_command(
         )
     page = partial(trial.report, f"Judging: {usage_text(trial.usage)}.")
     write_out(render_page(form, trial.to_dict(), page), output)
-    if trial.requests and all(one.error is not None for one in trial.requests):
+    if trial.requests and all(request.error is not None for request in trial.requests):
         sys.exit(STOPPED_EARLY)
 
 
@@ -374,10 +374,10 @@ def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
 def _summary(report: RelevanceReport) -> str:
     from ..render.tables import table
 
-    levels = sorted({one.grade for one in report.grades})
+    levels = sorted({grade.grade for grade in report.grades})
     rows = []
     for by in provenance_counts(report.grades):
-        given = [one.grade for one in report.grades if one.by == by]
+        given = [grade.grade for grade in report.grades if grade.by == by]
         rows.append([by, *(str(given.count(level)) for level in levels), str(len(given))])
     headers = ["graded by", *map(str, levels), "all"]
     lines = [table(rows, headers=headers, right=range(1, len(headers)))] if rows else ["nothing is graded"]

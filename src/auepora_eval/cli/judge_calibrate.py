@@ -149,7 +149,7 @@ def calibrate_command(
 
     options: dict[str, Any] = {
         "scale": scale,
-        "tuned_on": {one for path in tuned_on for one in read_ids(path)},
+        "tuned_on": {sample_id for path in tuned_on for sample_id in read_ids(path)},
         "leave_out_tuned": leave_out_tuned,
         "seed": seed,
         "draws": read_all_draws(label_files),
@@ -165,8 +165,8 @@ def calibrate_command(
         with open_store(store, output=output) as found:
             names, named = runs or ("latest",), metric or labelled_metric(labels)
             if learn_weights is None:
-                records = [found.find(one) for one in names]
-                if len({one.run_id for one in records}) < len(records):
+                records = [found.find(name) for name in names]
+                if len({record.run_id for record in records}) < len(records):
                     raise click.UsageError(f"{' and '.join(names)} are the same run, {records[0].run_id}")
                 report = measure(_run_scores(found, records, named, scores, options["draws"]))
                 report = register_verdict(found, records, report, options["draws"])
@@ -282,9 +282,9 @@ def bias_command(
     named = dict(_family_option(text) for text in families)
     labels = read_annotations(label_files) if label_files else None
     with open_store(store, output=output) as found:
-        records = [found.find(one) for one in runs or ("latest",)]
+        records = [found.find(run) for run in runs or ("latest",)]
         given = {found.find(run).run_id: family for run, family in named.items()}
-        if len({one.run_id for one in records}) < len(records):
+        if len({record.run_id for record in records}) < len(records):
             raise click.UsageError("a run is named twice; name every run once")
         report = measure_bias(
             found,

@@ -327,7 +327,7 @@ class _CountingExecutor:
         from ..core.scores import Status
 
         for scored in self.executor.score(batches, metrics):
-            failed = [one.status == Status.MEASURE_FAILED for one in scored.scores if one.status.any()]
+            failed = [score.status == Status.MEASURE_FAILED for score in scored.scores if score.status.any()]
             if failed:
                 self.add_failed(int(sum(failed[1:], failed[0]).sum()))
             yield scored
@@ -411,7 +411,7 @@ def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
     """Every failed judgement, as JSON-compatible dicts."""
     rows = list(store.judgements(record.run_id, failed=True))
     ids = store.sample_ids(record.run_id) if rows else []
-    return [{"sample_id": ids[one.position], **_judgement_dict(one)} for one in rows]
+    return [{"sample_id": ids[row.position], **_judgement_dict(row)} for row in rows]
 
 
 def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
@@ -500,23 +500,23 @@ def _short(text: str, width: int) -> str:
 def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
     """All judgements of a run, one JSON object per line, as ``RecordedCritic`` replays them."""
     ids = store.sample_ids(record.run_id)
-    for one in store.judgements(record.run_id):
-        body = one.body
+    for judgement in store.judgements(record.run_id):
+        body = judgement.body
         kind = {"decides": True} if body.get("decides") else {}
         row: dict[str, Any] = {
-            "key": one.request.partition("@")[0],
-            "critic": one.critic,
+            "key": judgement.request.partition("@")[0],
+            "critic": judgement.critic,
             "one_number": bool(body.get("one_number")),
             "logprobs": bool(body.get("logprobs")),
             **kind,
-            "metric": one.metric,
-            "sample_id": ids[one.position],
-            "repeat": one.judge_repeat,
-            "prompt_id": one.prompt_id,
+            "metric": judgement.metric,
+            "sample_id": ids[judgement.position],
+            "repeat": judgement.judge_repeat,
+            "prompt_id": judgement.prompt_id,
             **({"about": body["about"]} if body.get("about") else {}),
         }
-        if one.reason is not None:
-            row["error"] = {"reason": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+        if judgement.reason is not None:
+            row["error"] = {"reason": judgement.reason, "message": body.get("message"), "raw": body.get("raw")}
         else:
             row |= {name: body.get(name) for name in ("answer", "raw", "usage", "weighted", "mass", "repaired")}
         yield json.dumps(row).encode()
@@ -585,7 +585,7 @@ def exit_with_errors(*errors: str) -> NoReturn:
 
 def run_failure(results: Results) -> str | None:
     """Why a finished run failed as a whole, in one line; ``None`` if it did not."""
-    nothing = None if any(one.defined for one in results) else "nothing could be scored"
+    nothing = None if any(result.defined for result in results) else "nothing could be scored"
     return ": ".join(filter(None, [nothing, results.failure])) or None
 
 

@@ -376,7 +376,7 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
     chosen = correctable_metrics(parse_specs(metrics) or DEFAULT_METRICS, Conventions.of())
     draw = draw_pairs(pool, chosen, n, seed=seed)
     is_new = write_drawn_pairs(output, pool, draw)
-    known = sum(one.grade is not None for one in draw.pairs)
+    known = sum(pair.grade is not None for pair in draw.pairs)
     queries = len({one.sample_id for one in draw.order})
     if as_json:
         counts = {"draw": draw.id, "pairs": len(draw.pairs), "known_before": known, "drawn": len(draw.order)}

@@ -131,8 +131,10 @@ def adjudication_session(
 ) -> tuple[FormState, LabelFile] | None:
     """A session over the disagreements between annotators; ``None`` if there are none."""
     run_id = record.run_id
-    labels = (one for one in read_annotations(files) if not one.chosen and one.doc_id is None)
-    about = [one for one in labels if one.run in (None, run_id) and one.metric == sheet.metric]
+    labels = (
+        annotation for annotation in read_annotations(files) if not annotation.chosen and annotation.doc_id is None
+    )
+    about = [label for label in labels if label.run in (None, run_id) and label.metric == sheet.metric]
     annotators = group_by_annotator(about)
     if len(annotators) < 2:
         names = ", ".join(map(repr, annotators)) or "nobody"
@@ -149,7 +151,7 @@ def adjudication_session(
             "name the one who does with --annotator"
         )
     previous = previous_labels(annotators, units, blind=blind)
-    order = [one for one in store.sample_ids(run_id) if one in previous]
+    order = [sample_id for sample_id in store.sample_ids(run_id) if sample_id in previous]
     items = read_items(store, run_id, order, previous)
     if len(items) < len(previous):
         missing = next(one for one in previous if one not in {item.sample_id for item in items})
@@ -188,8 +190,8 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     raters = report.raters
     kappa = "kappa" if raters.level == "nominal" else "weighted kappa"
     rows = [
-        [one.first, one.second, str(one.agreement.units), _figure(one.agreement), _figure(one.kappa)]
-        for one in raters.pairs
+        [pair.first, pair.second, str(pair.agreement.units), _figure(pair.agreement), _figure(pair.kappa)]
+        for pair in raters.pairs
     ]
     counts = (f"{name}{' (a model)' * (name in report.models)} {count}" for name, count in raters.rated.items())
     parts = ["labelled: " + escape_line_breaks(", ".join(counts))]
@@ -204,9 +206,9 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")
     if report.disputes:
         lines = [f"{len(report.disputes)} labelled differently:"]
-        for one in report.disputes[:MAX_SHOWN]:
-            labels = ", ".join(f"{name} {label}" for name, label in one.labels.items())
-            name = ", ".join(filter(None, (one.unit.sample_id, one.unit.doc_id)))
+        for dispute in report.disputes[:MAX_SHOWN]:
+            labels = ", ".join(f"{name} {label}" for name, label in dispute.labels.items())
+            name = ", ".join(filter(None, (dispute.unit.sample_id, dispute.unit.doc_id)))
             lines.append(escape_line_breaks(f"  {name}: {labels}"))
         if len(report.disputes) > MAX_SHOWN:
             lines.append(f"  ... and {len(report.disputes) - MAX_SHOWN} more; --json has all")

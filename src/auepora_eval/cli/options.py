@@ -261,7 +261,7 @@ def _parse_columns(context: click.Context, parameter: click.Parameter, text: str
     parts = [[piece.strip() for piece in part.partition("=")] for part in _COLUMN_COMMA.split(text)]
     if not all(key and equals and name for key, equals, name in parts):
         raise click.BadParameter(f"cannot read {text!r}; write field=column,field=column", context, parameter)
-    repeated = [key for place, (key, _, _) in enumerate(parts) if key in [one[0] for one in parts[:place]]]
+    repeated = [key for place, (key, _, _) in enumerate(parts) if key in [part[0] for part in parts[:place]]]
     if repeated:
         raise click.BadParameter(f"{repeated[0]!r} is given twice", context, parameter)
     return {key: name for key, _, name in parts}

@@ -210,7 +210,7 @@ def command(
         footer = f"conventions: {conventions_label(record, rules, match=matched)}"
         write_out(render_results(results, form, footer), output)
         echo_err(f"stored with {record.run_id}")
-    if not any(one.defined for one in results):
+    if not any(result.defined for result in results):
         exit_with_errors(str(run_failure(results)))
     if results.failure is not None:
         echo_err(f"Warning: {results.failure}")

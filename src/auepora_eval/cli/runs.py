@@ -96,7 +96,7 @@ def command(
         return
     with open_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
-        run_ids = [one.run_id for one in records]
+        run_ids = [record.run_id for record in records]
         counts = count_all_outputs(found, run_ids)
         summaries = all_result_summaries(found, run_ids)
     if as_json:
@@ -116,8 +116,8 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
     with open_store(store) as found:
         records = found.runs()
         recorded = decisions(found)
-    names = {one.fingerprint: one.dataset_name for one in reversed(records)}
-    labels = {one.run_id: one.name for one in records}
+    names = {record.fingerprint: record.dataset_name for record in reversed(records)}
+    labels = {record.run_id: record.name for record in records}
     listed = [
         {
             "recorded_at": one.recorded_at.isoformat(),
@@ -190,24 +190,24 @@ def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, in
     from ..render.terminal import blocks_text
 
     rows: list[Row] = []
-    for one, main_value in zip(records, main_values, strict=True):
-        done, failed = counts[one.run_id]
-        status = one.status_text
+    for record, main_value in zip(records, main_values, strict=True):
+        done, failed = counts[record.run_id]
+        status = record.status_text
         if 0 < failed == done:
             status = f"{status}, no usable answer"
-        expected = one.num_samples * one.repeats
+        expected = record.num_samples * record.repeats
         outputs = str(done) if done == expected else f"{done} of {expected}"
         rows.append(
             [
-                one.run_id,
-                one.name,
+                record.run_id,
+                record.name,
                 status,
-                format_time(one.created_at),
-                one.dataset_name,
+                format_time(record.created_at),
+                record.dataset_name,
                 outputs,
                 str(failed or ""),
                 main_value,
-                ", ".join(one.tags),
+                ", ".join(record.tags),
             ]
         )
     headers = ["run", "name", "status", "began", "dataset", "outputs", "failed", "main metric", "tags"]

@@ -334,7 +334,7 @@ def score(data: ScoreInput, options: ScoreOptions) -> Results:
             attach_usage(results, session)
         warn_unmatched_ids(data.missing, data.unknown, total=data.total or 0, conventions=options.conventions)
         outputs = (output for _, outputs in data.batches() for output in outputs if output is not None)
-        results.failure = mass_failure(results, (one.error for one in outputs if one.error is not None))
+        results.failure = mass_failure(results, (output.error for output in outputs if output.error is not None))
     return results
 
 

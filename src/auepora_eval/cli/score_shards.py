@@ -85,7 +85,7 @@ class ShardInput(ScoreInput):
         if self.sharded.formats[0] != "jsonl":
             return has_provenance_file(self.dataset)
         runs = chain.from_iterable(source.samples for source in self.sharded.sources)
-        first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
+        first = islice((sample.sample for run in runs for sample in read_samples([run])), PROBE_SAMPLES)
         return any(GOLD_BY in sample.metadata for sample in first)
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:

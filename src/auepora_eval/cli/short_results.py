@@ -41,8 +41,8 @@ def results_short(
     ``failed`` says how many outputs failed, as ``failed_samples`` does; nothing is said without it.
     """
     names = [*(plan.get("primary") or ()), *(plan.get("guardrails") or ())]
-    chosen = [one for one in results if one.name in names]
-    first = {registered_name(one): one for one in results}  # the one with the deepest cut-off
+    chosen = [result for result in results if result.name in names]
+    first = {registered_name(result): result for result in results}  # the one with the deepest cut-off
     listed = chosen or [*(first[name] for name in _FIRST if name in first), *results]
     rows: list[Row] = []
     doubts: list[tuple[str, str]] = []

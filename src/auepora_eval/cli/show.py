@@ -142,7 +142,7 @@ def command(
 def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
     for name in names:
         results.by_name[name]  # an unknown name raises an error with a suggestion
-    kept = [one for one in results if not names or one.name in names]
+    kept = [result for result in results if not names or result.name in names]
     return Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
 
 
@@ -222,11 +222,11 @@ def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, 
     ids, reported = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
     hint = f"`auepora explain {record.name} METRIC --query ID` may show more"
     return [
-        {"sample_id": sample_id, "repeat": 0, "metric": one.name, "error": reason, "message": hint, "raw": None}
-        for one in store.results(record.run_id)
-        for sample_id, outcome in zip(ids, one.outcomes or (), strict=False)
+        {"sample_id": sample_id, "repeat": 0, "metric": result.name, "error": reason, "message": hint, "raw": None}
+        for result in store.results(record.run_id)
+        for sample_id, outcome in zip(ids, result.outcomes or (), strict=False)
         for status, _, reason in [outcome.partition(":")]
-        if status == "measure_failed" and (sample_id, one.name) not in reported
+        if status == "measure_failed" and (sample_id, result.name) not in reported
     ]
 
 
@@ -273,23 +273,23 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
     sample: EvaluationSample = store.samples(record.run_id)[position]
     outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)
-    scores = {one.name: one.scores[position] for one in results if one.scores is not None}
+    scores = {result.name: result.scores[position] for result in results if result.scores is not None}
     outcomes = {
-        one.name: one.outcomes[position]
-        for one in results
-        if one.outcomes is not None and one.outcomes[position] != "scored"
+        result.name: result.outcomes[position]
+        for result in results
+        if result.outcomes is not None and result.outcomes[position] != "scored"
     }
     spans = [
-        {"metric": name, "repeat": one.repeat, "start": one.start, "end": one.end, "probability": one.probability}
+        {"metric": name, "repeat": span.repeat, "start": span.start, "end": span.end, "probability": span.probability}
         for name, keys in marked_answers(results).items()
-        for one in (keys[position] or AnswerSpans()).spans
+        for span in (keys[position] or AnswerSpans()).spans
     ]
     match = plan_conventions(record).match
     ids_suffice = match == "id" and not sample.relevant_groups and not has_spans(sample)
     return {
         "run_id": record.run_id,
         "sample": json.loads(encode_sample(sample)),
-        "outputs": [json.loads(encode_output(sample_id, one)) for one in outputs],
+        "outputs": [json.loads(encode_output(sample_id, output)) for output in outputs],
         "scores": scores,
         "outcomes": outcomes,
         "judgements": sample_judgements(store, record, position),
@@ -357,7 +357,7 @@ def _output_blocks(output: dict[str, Any], gold: set[str], gold_ranks: list[dict
     if facts:
         yield DefinitionList(facts)
     rows: list[Row] = []
-    found = {one["rank"]: f"* by {one['by']}".removesuffix(" by id") for one in gold_ranks or ()}
+    found = {gold_rank["rank"]: f"* by {gold_rank['by']}".removesuffix(" by id") for gold_rank in gold_ranks or ()}
     for rank, item in enumerate(output.get("retrieved") or (), start=1):
         doc = item if isinstance(item, str) else item["doc"]
         text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
@@ -483,7 +483,7 @@ def queries_command(
         metrics = shown_metrics(table, chosen.conditions, chosen.sort)
         rows = list_rows(table, matching[:limit].tolist(), metrics)
     document = {
-        "runs": {letter: one.run_id for letter, one in zip(table.letters, records, strict=True)},
+        "runs": {letter: record.run_id for letter, record in zip(table.letters, records, strict=True)},
         "total": len(table),
         "matching": len(matching),
         "queries": [

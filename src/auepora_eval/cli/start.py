@@ -65,7 +65,7 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
     model = find_installed_model() if every or as_json else None
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
-        click.echo(json_text({name: one.to_dict() for name, one in results.items()}))
+        click.echo(json_text({name: result.to_dict() for name, result in results.items()}))
     elif not every:
         click.echo(_comparison(store, outcomes, every=False))
     else:

@@ -358,7 +358,9 @@ def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
     documents = [item.doc for item in output.retrieved]
     if matching != "place":
         return tuple(document.doc_id for document in documents)
-    return tuple((one.parent, object() if one.span is None else tuple(one.span)) for one in documents)
+    return tuple(
+        (document.parent, object() if document.span is None else tuple(document.span)) for document in documents
+    )
 
 
 def _answer(output: SystemOutputs) -> tuple[Any, ...]:

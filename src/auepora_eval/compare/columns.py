@@ -230,7 +230,7 @@ class RunColumns:
         """``samples`` returns the samples of the dataset, where they may be known already."""
         self.store, self.record = store, record
         self._read_samples = partial(read_samples, store, record) if samples is None else samples
-        self.results = {one.name: one for one in result_summaries(store, record.run_id)}
+        self.results = {summary.name: summary for summary in result_summaries(store, record.run_id)}
         """The results by name, without scores."""
         self._computed: dict[str, ScoreColumn] = {}
         self._known = KnownValues()
@@ -249,7 +249,7 @@ class RunColumns:
 
     def table_of(self, runs: Sequence[RunColumns], build: Callable[[Sequence[RunColumns]], T]) -> T:
         """The table of some runs, the last of which is this one. The last few are kept as long as this run."""
-        key = tuple(id(one) for one in runs)
+        key = tuple(id(run) for run in runs)
         with self._lock:
             table: T = self._tables.pop(key, None) or build(runs)
             self._tables[key] = table
@@ -370,7 +370,7 @@ def read_samples(store: RunStore, record: RunRecord) -> SampleColumns:
     for place, row in enumerate(packed_samples(store, record)):
         ids.append(row.sample_id)
         searched.append(f"{row.sample_id}\n{row.query[:length]}".lower())
-        has_gold.append(any(_is_relevant(one) for one in row.relevant_docs or ()))
+        has_gold.append(any(_is_relevant(document) for document in row.relevant_docs or ()))
         cluster = row.sample_id
         if row.cluster_id is not None or "variant_of" in row.labels:
             cluster = EvaluationSample(row.sample_id, "", labels=row.labels, cluster_id=row.cluster_id).cluster

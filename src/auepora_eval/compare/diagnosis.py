@@ -311,7 +311,7 @@ class DocumentUtility:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            "measures": {name: one.to_dict() for name, one in self.measures.items()},
+            "measures": {name: measure.to_dict() for name, measure in self.measures.items()},
             "distractors": [asdict(distractor) for distractor in self.distractors],
             "documents": self.documents,
         }
@@ -366,7 +366,7 @@ class DiagnosisNumbers:
             "mirage": mirage,
             "mirage_from": self.mirage_from,
             "causes": {
-                name: {**one.to_dict(), "sample_ids": self.questions[name]} for name, one in self.causes.items()
+                name: {**cause.to_dict(), "sample_ids": self.questions[name]} for name, cause in self.causes.items()
             },
             "sufficiency": {
                 group: {name: one.to_dict() for name, one in row.items()} for group, row in self.sufficiency.items()
@@ -397,9 +397,9 @@ def diagnosis_numbers(
     first gold document is in ``mixed`` (from 1), ``documents`` what the generator made of each document alone, and
     ``measures`` which eRAG measures to compute. Questions that were not measured in some arm are left out.
     """
-    rows = np.logical_and.reduce([one.measured for one in (*arms.values(), *retests.values())])
+    rows = np.logical_and.reduce([arm.measured for arm in (*arms.values(), *retests.values())])
     codes = None if clusters is None else clusters[rows]
-    found = {name: one.select(rows) for name, one in arms.items()}
+    found = {name: arm.select(rows) for name, arm in arms.items()}
     again = {name: one.select(rows) for name, one in retests.items()}
     right = {name: one.right for name, one in found.items()}
     changed = {name: right[name] != one.right for name, one in again.items()}
@@ -458,7 +458,7 @@ def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None
 
 def _by_position(positions: Sequence[int | None], right: Bools, clusters: Ints | None) -> dict[int, Quantity]:
     found: dict[int, Quantity] = {}
-    for position in sorted({one for one in positions if one is not None}):
+    for position in sorted({position for position in positions if position is not None}):
         rows = np.array([one == position for one in positions], np.bool_)
         found[position] = proportion(right[rows], None if clusters is None else clusters[rows])
     return found
@@ -479,7 +479,7 @@ def document_utility(
     complete = np.array([all(one.label is not None for one in row) for row in documents], np.bool_)
     labels = [[float(one.label or 0.0) for one in row] for row, kept in zip(documents, complete, strict=True) if kept]
     codes = None if clusters is None else clusters[complete]
-    found = dict(erag(labels, one, k, codes) for one in measures)
+    found = dict(erag(labels, measure, k, codes) for measure in measures)
     listed = list(chain.from_iterable(documents))
     known = bool(listed) and all(one.abstain_probability is not None for one in listed)
     scores = [
@@ -554,7 +554,7 @@ _UNSTABLE = (
 
 def named_causes(numbers: DiagnosisNumbers) -> list[str]:
     """The causes that exceed the randomness of the system, the most frequent first."""
-    named = [name for name, one in numbers.causes.items() if one.is_named]
+    named = [name for name, cause in numbers.causes.items() if cause.is_named]
     return sorted(named, key=lambda name: -(numbers.causes[name].proportion.count or 0))
 
 

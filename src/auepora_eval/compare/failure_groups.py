@@ -61,8 +61,8 @@ class AnswerRule:
 
 def choose_rule(table: QueryTable, correct: str | None = None, threshold: float | None = None) -> AnswerRule:
     """The metric that is given, else that of a failure attribution, else one of 0 and 1 about answers."""
-    results = {name: one for run in table.runs for name, one in run.results.items()}
-    blamed = next((name for name, one in results.items() if one.details.get("causes")), None)
+    results = {name: result for run in table.runs for name, result in run.results.items()}
+    blamed = next((name for name, result in results.items() if result.details.get("causes")), None)
     if correct is None and blamed is not None:
         options = signature_options(results[blamed])
         correct, least = options.get("correct", ""), float(options.get("correct.from", 1))
@@ -70,9 +70,9 @@ def choose_rule(table: QueryTable, correct: str | None = None, threshold: float 
             right = Condition("metric", blamed, value="skipped:answered_right")
             return AnswerRule(f"{correct} >= {least:g}", Condition("metric", blamed, value="scored"), right)
         threshold = least if threshold is None else threshold
-    metas = {name: lookup_metric(one, table.runs[-1].record, {}) for name, one in results.items()}
+    metas = {name: lookup_metric(result, table.runs[-1].record, {}) for name, result in results.items()}
     if correct is None:
-        answers = [name for name, one in results.items() if one.target is TargetCategory.GENERATION_CORRECTNESS]
+        answers = [name for name, result in results.items() if result.target is TargetCategory.GENERATION_CORRECTNESS]
         correct = next((name for name in answers if metas[name].binary), None)
     if correct is None:
         raise BadValueError("which answers are right? Name a metric (--correct) and a score (--correct-from)")

@@ -479,15 +479,15 @@ class SampleFilter:
     def to_params(self) -> list[tuple[str, str]]:
         """The parameters of an address."""
         params = [("q", self.search)] if self.search else []
-        params += [("where", str(one)) for one in self.conditions]
+        params += [("where", str(condition)) for condition in self.conditions]
         return params + ([("sort", self.sort)] if self.sort else [])
 
     def to_command(self, store: str, runs: Sequence[str], *, limit: int | None = None) -> str:
         """The command that prints the same list, quoted for a shell."""
         words = ["auepora", "queries", *runs]
         words += ["--search", self.search] if self.search else []
-        for one in self.conditions:
-            words += ["--where", str(one)]
+        for condition in self.conditions:
+            words += ["--where", str(condition)]
         if self.sort:
             words.append(f"--sort={self.sort}")
         words += [] if limit is None else ["-n", str(limit)]
@@ -501,7 +501,7 @@ class SampleFilter:
     def reads_outputs(self) -> bool:
         """Whether conditions or order depend on more than the scores and the samples of the runs."""
         key = parse_name(self.sort.removeprefix("-"))[0]
-        return key in _RUN_FIELDS or any(one.reads_outputs for one in self.conditions)
+        return key in _RUN_FIELDS or any(condition.reads_outputs for condition in self.conditions)
 
     def rows_without_outputs(self, table: QueryTable) -> Rows | None:
         """The rows as far as they are known before the outputs are read; ``None`` if conditions or order need them."""
@@ -510,7 +510,7 @@ class SampleFilter:
     def outcome_runs(self, table: QueryTable) -> set[str]:
         """Ids of the runs whose outputs or scores select the queries; a search reads the answers of all runs."""
         searched = {run.record.run_id for run in table.runs if self.search}
-        return searched.union(*(one.outcome_runs(table) for one in self.conditions))
+        return searched.union(*(condition.outcome_runs(table) for condition in self.conditions))
 
     def make_set(self, table: QueryTable, name: str, *, reason: str = "", created_by: str = "") -> SampleSet:
         """The queries that fulfil the filter as a set; all must be in the dataset of the last run."""
@@ -571,12 +571,12 @@ class QueryRow:
 
 def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort: str = "") -> list[str]:
     """The metrics of a list: those of conditions and sort key, and the primary ones or one per target."""
-    used = [one.name for one in conditions if one.field == "metric"]
+    used = [condition.name for condition in conditions if condition.field == "metric"]
     key = parse_name(sort.removeprefix("-"))
     used += [key[1]] if key[0] == "metric" else []
-    results = {name: one for run in table.runs for name, one in run.results.items()}
+    results = {name: result for run in table.runs for name, result in run.results.items()}
     plans = (run.record.plan.get("primary") for run in reversed(table.runs))
-    primary = next((one for one in plans if isinstance(one, list) and one), [])
+    primary = next((plan for plan in plans if isinstance(plan, list) and plan), [])
     ordered = sorted(results.values(), key=lambda one: headline_order(one.name, one.target.name))
     by_target = {one.target: one.name for one in reversed(ordered)}
     default = [name for name in primary if name in results]
@@ -593,7 +593,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
     sides: list[list[QuerySide]] = [[] for _ in rows]
     for number, run in enumerate(table.runs):
         positions = [table.position(number, row) for row in rows]
-        found = packed_queries(run.store, run.record, [one for one in positions if one is not None])
+        found = packed_queries(run.store, run.record, [position for position in positions if position is not None])
         columns = {name: table.scores(name, number) for name in metrics}
         for place, position in enumerate(positions):
             if position is None:
@@ -601,7 +601,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
                 continue
             sample, output = found[position]
             questions[place] = questions[place] or sample.query
-            known = {name: one.score_at(position) for name, one in columns.items() if one is not None}
+            known = {name: column.score_at(position) for name, column in columns.items() if column is not None}
             has_gold = bool(run.samples.has_gold[position])
             if run.record.repeats > 1 or table.match != "id":  # as in conditions: the first output that did not fail
                 rank, state = int(run.first_ranks(table.match)[position]), int(run.outputs.states[position])

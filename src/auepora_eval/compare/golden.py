@@ -85,7 +85,7 @@ def known_queries(
 
 def expected_ids(sample: EvaluationSample) -> list[str]:
     """The ids of the chunks that a query expects, each once: those judged relevant."""
-    return [one.doc_id for one in gold_units(sample)]
+    return [gold_unit.doc_id for gold_unit in gold_units(sample)]
 
 
 def format_ids(ids: Sequence[str]) -> str:
@@ -235,12 +235,12 @@ class ChunkLocations:
         """
         found: list[GoldUnit] = []
         unknown: list[GoldUnit] = []
-        for one in gold_units(query):
-            places = [place for passage in one.passages if (place := self._locate(passage)) is not None]
+        for gold_unit in gold_units(query):
+            places = [place for passage in gold_unit.passages if (place := self._locate(passage)) is not None]
             if places:
-                found.append(GoldUnit(one.doc_id, one.level, tuple(places)))
+                found.append(GoldUnit(gold_unit.doc_id, gold_unit.level, tuple(places)))
             else:
-                unknown.append(one)
+                unknown.append(gold_unit)
         if not unknown:
             return found
         listed = (query.metadata or {}).get("expected_doc_ids")
@@ -315,9 +315,9 @@ class RankMetrics:
 
         return cls(
             hit_at_k={
-                k: mean([float(one is not None and one <= k) for one in ranks]) for k in GOLDEN_CONVENTIONS.k_values
+                k: mean([float(rank is not None and rank <= k) for rank in ranks]) for k in GOLDEN_CONVENTIONS.k_values
             },
-            mrr=mean([0.0 if one is None else 1.0 / one for one in ranks]),
+            mrr=mean([0.0 if rank is None else 1.0 / rank for rank in ranks]),
         )
 
     def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:

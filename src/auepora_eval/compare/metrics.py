@@ -237,10 +237,10 @@ def pair_metrics(
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
     """Why a metric that is not a mean cannot be compared over repeats; ``None`` where it can."""
     whole = definition.reducer is None or definition.is_mean or definition.joins_repeats
-    if whole or all(one.record.repeats <= 1 for one in runs):
+    if whole or all(run.record.repeats <= 1 for run in runs):
         return None
-    if len({one.record.repeats for one in runs}) > 1:
-        repeats = " and ".join(str(one.record.repeats) for one in runs)
+    if len({run.record.repeats for run in runs}) > 1:
+        repeats = " and ".join(str(run.record.repeats) for run in runs)
         return f"it is no mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
         scores = run.with_scores(result).scores
@@ -257,7 +257,7 @@ def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metr
     known = list(dict.fromkeys(chain.from_iterable(run.results for run in runs)))
     if metrics is None:
         return known
-    names = [one if isinstance(one, str) else one.name for one in metrics]
+    names = [metric if isinstance(metric, str) else metric.name for metric in metrics]
     for name in names:
         if name not in known:
             raise UnknownMetricError(name, known)
@@ -266,14 +266,14 @@ def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metr
 
 def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
     """The newest results of that name with the same signature in all runs; otherwise why there are none."""
-    for one in runs:
-        if name not in one.results and name in one.judged_until:
+    for run in runs:
+        if name not in run.results and name in run.judged_until:
             return (
-                f"{one.record.run_id} is judged by it until a verdict, and judging has not ended; before that its "
-                f"p-value is not sequentially valid: `auepora rescore {one.record.run_id}` continues"
+                f"{run.record.run_id} is judged by it until a verdict, and judging has not ended; before that its "
+                f"p-value is not sequentially valid: `auepora rescore {run.record.run_id}` continues"
             )
-        if name not in one.results:
-            return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
+        if name not in run.results:
+            return f"{run.record.run_id} does not have it; `auepora rescore {run.record.run_id} -m '{name}'` adds it"
     by_signature = [{without_top_k(result.signature): result for result in run.results[name]} for run in runs]
     for last in reversed(runs[-1].results[name]):
         signature = without_top_k(last.signature)
@@ -334,7 +334,7 @@ def _comparison_input(
     results = [results[run] for run in pair]
     read = partial(_read_pair, [runs[run] for run in pair], results, shared, definition, pair)
     is_whole = shared.sample_set is None and not any(shared.only[run] for run in pair)
-    defined = all(one.defined for one in results) and is_whole
+    defined = all(result.defined for result in results) and is_whole
     notes = [definition.note]
     withheld: DowngradeReason | None = None
     if is_question_overlap(results[1]):
@@ -360,10 +360,10 @@ def _comparison_input(
     ):
         notes.append(unjudged)
         withheld = "partly_judged"
-    if selected := [shared.selecting[one.run_id] for one in records if one.run_id in shared.selecting]:
+    if selected := [shared.selecting[record.run_id] for record in records if record.run_id in shared.selecting]:
         notes.append(f"exploratory: the samples were selected by the outcomes of {' and '.join(selected)}")
         withheld, sequential, two_stage = "selected_samples", None, None
-    spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
+    spreads = [(result.details.get("repeats") or {}).get("sd_within_samples") for result in results]
     return ComparisonInput(
         results[1].name,
         read().definition,
@@ -389,7 +389,7 @@ def _two_stage_comparison(
 
     The draw must be the same in both runs. A run whose samples are all judged can be compared with any draw.
     """
-    stored = [one.details.get("two_stage") for one in results]
+    stored = [result.details.get("two_stage") for result in results]
     drawn = [one for one in stored if one is not None]
     if not drawn:
         return None
@@ -442,13 +442,13 @@ def _sequential_comparison(
 
 def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
-    counts = [one.details.get(f"skipped_{NOT_JUDGED}") or 0 for one in results]
+    counts = [result.details.get(f"skipped_{NOT_JUDGED}") or 0 for result in results]
     if not any(counts):
         return None
     labels = run_labels(max(pair) + 1)
     judged = " and ".join(
-        f"{one.details.get('num_scored', 0)} samples in {labels[run]}"
-        for run, one, count in zip(pair, results, counts, strict=True)
+        f"{result.details.get('num_scored', 0)} samples in {labels[run]}"
+        for run, result, count in zip(pair, results, counts, strict=True)
         if count
     )
     return (
@@ -459,8 +459,8 @@ def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) 
 
 def _partly_graded_note(results: Sequence[MetricResult]) -> str | None:
     """Why a metric by grades of drawn pairs has no verdict; ``None`` if all drawn pairs are graded."""
-    for one in results:
-        found = one.details.get("partial_grades") or {"draw": None}
+    for result in results:
+        found = result.details.get("partial_grades") or {"draw": None}
         if found["draw"] is not None and (graded := found["graded"] - found["known_before"]) < found["drawn"]:
             return (
                 f"people graded {graded} of {found['drawn']} drawn pairs so far: the number was fixed before the first "
@@ -679,9 +679,9 @@ def main_metric(
 
 
 def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult:
-    found = next((one for one in results if one.name == name), None)
+    found = next((result for result in results if result.name == name), None)
     if found is None:
-        known = ", ".join(one.name for one in results) or "none"
+        known = ", ".join(result.name for result in results) or "none"
         raise BadValueError(
             f"{record.run_id} ({record.name}) has no metric '{name}' but {known}; "
             f"`auepora rescore {record.run_id} -m {name}` computes it"

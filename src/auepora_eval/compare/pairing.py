@@ -133,8 +133,8 @@ def _restrict_to_set(
             samples.require_known(frozenset(store.sample_ids(record.run_id)), _run_label(record))
     kept = np.array([place for place, one in enumerate(shared.ids) if one in wanted], dtype=np.intp)
     rows = [positions[kept] for positions in shared.rows]
-    for fingerprint in {one.fingerprint for one in records} - {samples.dataset}:
-        number = next(place for place, one in enumerate(records) if one.fingerprint == fingerprint)
+    for fingerprint in {record.fingerprint for record in records} - {samples.dataset}:
+        number = next(place for place, record in enumerate(records) if record.fingerprint == fingerprint)
         own = SampleSet.from_plan(records[number].plan)
         if samples.fingerprint is not None and (own is None or own.fingerprint != samples.fingerprint):
             found = iter_samples(store, records[number].run_id, positions=frozenset(rows[number].tolist()))
@@ -149,12 +149,16 @@ def selecting_runs(store: RunStore, records: Sequence[RunRecord], samples: Sampl
     A run with the same outputs as one that selected the samples, such as a repeat of a deterministic system, has the
     outcomes that selected them, too.
     """
-    own = [SampleSet.from_plan(one.plan, store.sample_ids(one.run_id)) for one in records if one.plan.get("samples")]
+    own = [
+        SampleSet.from_plan(record.plan, store.sample_ids(record.run_id))
+        for record in records
+        if record.plan.get("samples")
+    ]
     found: dict[str, str] = {}
     for chosen in filter(None, [samples, *own]):
         for run_id in chosen.runs:
-            found |= {one.run_id: one.run_id for one in records if one.run_id == run_id}
-            others = [one.run_id for one in records if one.run_id not in found]
+            found |= {record.run_id: record.run_id for record in records if record.run_id == run_id}
+            others = [record.run_id for record in records if record.run_id not in found]
             repeats = _repeats(store, run_id, others, chosen.ids)
             found |= {one: f"{run_id}, whose outputs {one} repeats" for one in repeats}
     return found
@@ -173,13 +177,16 @@ def _repeats(store: RunStore, run_id: str, others: Iterable[str], ids: Sequence[
 
 def _outputs_by_sample(store: RunStore, run_id: str, ids: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """The answers and rankings of some samples, by sample id; without failed and empty outputs."""
-    places = {one: place for place, one in enumerate(store.sample_ids(run_id))}
+    places = {sample_id: place for place, sample_id in enumerate(store.sample_ids(run_id))}
     rows = [places[one] for one in ids if one in places]
-    outputs = (one for row in rows for one in store.outputs(run_id, repeat=0, position=row, texts=False))
+    outputs = (output for row in rows for output in store.outputs(run_id, repeat=0, position=row, texts=False))
     return {
-        one.sample_id: ("" if response is None else response.text, [item.doc.doc_id for item in one.output.retrieved])
-        for one in outputs
-        if ((response := one.output.response) is not None or one.output.retrieved) and one.output.error is None
+        output.sample_id: (
+            "" if response is None else response.text,
+            [item.doc.doc_id for item in output.output.retrieved],
+        )
+        for output in outputs
+        if ((response := output.output.response) is not None or output.output.retrieved) and output.output.error is None
     }
 
 
@@ -319,13 +326,13 @@ def find_metric(
 ) -> BatchMetric | None:
     """The metric that computed a stored result; ``None`` if it is not known in this process."""
     scores = result.scores if isinstance(result.scores, Scores) else None
-    for one in likely_metrics(result, record, metric_objects):
-        if not isinstance(one, BatchMetric):
+    for metric in likely_metrics(result, record, metric_objects):
+        if not isinstance(metric, BatchMetric):
             continue
-        if has_signature(one, run_info(record), result.signature) or (
-            scores is not None and _reproduces_value(one.reducer, scores, result)
+        if has_signature(metric, run_info(record), result.signature) or (
+            scores is not None and _reproduces_value(metric.reducer, scores, result)
         ):
-            return one
+            return metric
     return None
 
 
@@ -738,7 +745,9 @@ def missing_outputs(store: RunStore, record: RunRecord, results: Iterable[Metric
         counts += repeats
         answered = [position for position, _ in store.done(record.run_id) if position in range(record.num_samples)]
         np.subtract.at(counts, answered, 1)
-    elif not stored and any(isinstance(one.scores, Scores) and one.scores.with_reason(REASON).any() for one in results):
+    elif not stored and any(
+        isinstance(result.scores, Scores) and result.scores.with_reason(REASON).any() for result in results
+    ):
         counts += repeats
     return MissingOutputs(counts, repeats)
 

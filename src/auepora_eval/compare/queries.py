@@ -195,7 +195,7 @@ def compare_run_outputs(
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     finder, places = _gold_finder(way, both, b_first=golden is None and a.fingerprint != b.fingerprint)
     ranked = _rank_queries(both, finder, _causes_note(changed_config_keys(a, b)))
-    ranks = [RankMetrics.of(one) for one in ranked.ranks]
+    ranks = [RankMetrics.of(rank) for rank in ranked.ranks]
     aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
     if aggregates:
         # The gold is replaced by known locations where documents can be compared, and ids cannot.

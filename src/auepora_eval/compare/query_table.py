@@ -225,7 +225,11 @@ class QueryTable:
 
     def causes(self, name: str, run: int) -> tuple[dict[str, int], Bytes]:
         """The causes of wrong answers by an attribution (the first if not named), with the code of each query."""
-        names = [name] if name else [one.name for one in self.runs[run].results.values() if one.details.get("causes")]
+        names = (
+            [name]
+            if name
+            else [result.name for result in self.runs[run].results.values() if result.details.get("causes")]
+        )
         column = self.scores(names[0], run) if names else None
         if column is None or not column.causes:
             raise BadValueError(

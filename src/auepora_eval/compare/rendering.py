@@ -103,7 +103,7 @@ def metrics_table(board: Leaderboard, *, href: Link = no_link) -> Table:
     columns = [TableColumn("metric"), *(TableColumn(label, number=True) for label in board.labels), *pair_columns]
     groups = []
     for target, entry in TARGETS.items():
-        listed = [one for one in board.metrics if one.target == target.name]
+        listed = [metric for metric in board.metrics if metric.target == target.name]
         rows = [_pair_row(one, href) if two else _values_row(board, one, href) for one in listed]
         groups += [RowGroup(rows, entry.title)] if rows else []
     return Table(columns, groups)
@@ -309,10 +309,12 @@ def aggregates_table(report: CompareReport) -> Table:
 def failure_notes(report: CompareReport) -> list[str]:
     """How many queries failed in each run; empty if none did."""
     counts = {"A": report.aggregate_a, "B": report.aggregate_b}
-    if not any(one.failed_queries for one in counts.values()):
+    if not any(count.failed_queries for count in counts.values()):
         return []
-    failed = " and ".join(f"{one.failed_queries} of {one.total_queries} in {run}" for run, one in counts.items())
-    every = [run for run, one in counts.items() if one.failed_queries and one.failed_queries == one.total_queries]
+    failed = " and ".join(f"{count.failed_queries} of {count.total_queries} in {run}" for run, count in counts.items())
+    every = [
+        run for run, count in counts.items() if count.failed_queries and count.failed_queries == count.total_queries
+    ]
     return [
         f"failed: {failed}",
         *(f"{run} failed on every sample: these numbers say nothing about its answers" for run in every),
@@ -358,10 +360,10 @@ def _more(count: int, limit: int) -> list[Block]:
 
 def changes_section(changes: Sequence[QueryChange], judged_by: str, *, limit: int) -> ReportSection:
     """The queries that got worse by a metric, each with its cause."""
-    counts = Counter(str(one.cause) for one in changes)
+    counts = Counter(str(change.cause) for change in changes)
     causes = ", ".join(f"{cause} {count}" for cause, count in counts.items())
     lead = f"{pluralize(len(changes), 'query', 'queries')} got worse by {judged_by}: {causes}."
-    rows: list[Row] = [[one.sample_id, str(one.cause), one.detail] for one in changes[:limit]]
+    rows: list[Row] = [[change.sample_id, str(change.cause), change.detail] for change in changes[:limit]]
     blocks: list[Block] = [simple_table(["query", "cause", "what was seen"], rows), *_more(len(changes), limit)]
     return ReportSection(
         "causes",
@@ -376,14 +378,14 @@ def split_table(splits: Sequence[MetricSplit]) -> Table:
     numbers = ("A", "B", "B − A", "from retrieval", "from generation", "n", "left out")
     rows: list[Row] = [
         [
-            one.label or one.name,
-            value_text(one.a),
-            value_text(one.b),
-            *[_part_cell(part) for part in (one.delta, one.retrieval, one.generation)],
-            f"{one.n:,}",
-            f"{one.left_out:,}" if one.left_out else "",
+            split.label or split.name,
+            value_text(split.a),
+            value_text(split.b),
+            *[_part_cell(part) for part in (split.delta, split.retrieval, split.generation)],
+            f"{split.n:,}",
+            f"{split.left_out:,}" if split.left_out else "",
         ]
-        for one in splits
+        for split in splits
     ]
     columns = [TableColumn("metric"), *(TableColumn(title, number=True) for title in numbers)]
     return without_empty_columns(simple_table(columns, rows))
@@ -430,7 +432,7 @@ def comparison_summary(board: Leaderboard) -> ComparisonSummary:
 
 
 def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> ComparisonSummary:
-    primary = [one for one in board.comparisons if one.primary]
+    primary = [comparison for comparison in board.comparisons if comparison.primary]
     counts = count_verdicts(primary)
     verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
     total = len(primary) + len(board.refused_primary)
@@ -677,21 +679,21 @@ def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
     titles = {target.name: entry.title for target, entry in TARGETS.items()}
     order = list(titles)
     rows = []
-    for one in sorted(metrics, key=lambda one: order.index(one.target) if one.target in titles else len(order)):
-        low, high = one.shown_interval or (None, None)
-        ends = metric_range(one.name)
+    for metric in sorted(metrics, key=lambda one: order.index(one.target) if one.target in titles else len(order)):
+        low, high = metric.shown_interval or (None, None)
+        ends = metric_range(metric.name)
         row: dict[str, Any] = {
-            "name": one.label or one.name,
-            "group": titles.get(one.target, one.target),
-            "delta": one.delta,
+            "name": metric.label or metric.name,
+            "group": titles.get(metric.target, metric.target),
+            "delta": metric.delta,
             "low": low,
             "high": high,
-            "verdict": one.verdict,
-            "primary": one.primary,
-            "n": one.n,
-            "note": one.note or "no difference is defined",
+            "verdict": metric.verdict,
+            "primary": metric.primary,
+            "n": metric.n,
+            "note": metric.note or "no difference is defined",
         }
-        if one.target == TargetCategory.LATENCY.name and "throughput" not in one.name:
+        if metric.target == TargetCategory.LATENCY.name and "throughput" not in metric.name:
             row["scale"] = SECONDS
         rows.append(row if ends is None else {**row, "range": ends})
     return rows
@@ -756,5 +758,7 @@ def _groups_table(groups: Sequence[FailureGroup]) -> Table:
 
 
 def _group_examples(group: FailureGroup) -> str:
-    listed = "; ".join(f"{one['sample_id']}: {' '.join(one['query'].split())[:100]}" for one in group.examples)
+    listed = "; ".join(
+        f"{example['sample_id']}: {' '.join(example['query'].split())[:100]}" for example in group.examples
+    )
     return f"{group.terms[0]}: {listed}"

@@ -167,12 +167,19 @@ class Leaderboard:
             run_ids if names is None else tuple(names),
             [
                 LeaderboardMetric(
-                    one.name, one.target, one.higher_is_better, (one.a, one.b), (LeaderboardPair(0, 1, one),)
+                    metric.name,
+                    metric.target,
+                    metric.higher_is_better,
+                    (metric.a, metric.b),
+                    (LeaderboardPair(0, 1, metric),),
                 )
-                for one in report.metrics
+                for metric in report.metrics
             ],
             report.refused,
-            max((one.n if one.two_stage is None else one.two_stage["samples"] for one in report.metrics), default=0),
+            max(
+                (metric.n if metric.two_stage is None else metric.two_stage["samples"] for metric in report.metrics),
+                default=0,
+            ),
             report.missing,
             tuple(report.notes),
             register=report.register,
@@ -216,22 +223,22 @@ class Leaderboard:
             ],
             "samples": self.samples,
             "metrics": {
-                one.name: {
-                    "target": one.target,
-                    "primary": one.primary,
-                    "values": list(one.values),
-                    "ranking": [self.run_ids[run] for run in one.ranking],
-                    "unbeaten": [self.run_ids[run] for run in one.unbeaten()],
+                metric.name: {
+                    "target": metric.target,
+                    "primary": metric.primary,
+                    "values": list(metric.values),
+                    "ranking": [self.run_ids[run] for run in metric.ranking],
+                    "unbeaten": [self.run_ids[run] for run in metric.unbeaten()],
                     "pairs": [
                         {
                             "run_a": self.run_ids[pair.first],
                             "run_b": self.run_ids[pair.second],
                             **pair.comparison.to_dict(),
                         }
-                        for pair in one.pairs
+                        for pair in metric.pairs
                     ],
                 }
-                for one in self.metrics
+                for metric in self.metrics
             },
             "refused": dict(self.refused),
             **({"notes": list(self.notes)} if self.notes else {}),
@@ -242,9 +249,15 @@ class Leaderboard:
     def record_in(self, store: RunStore, records: Sequence[RunRecord]) -> Leaderboard:
         """The leaderboard with the register of the store, which this comparison is recorded in."""
         kind: DecisionKind = "comparison" if len(self.run_ids) == 2 else "sweep"
-        decided: dict[str, Any] = {one.name: one.verdict for one in self.comparisons if one.primary}
+        decided: dict[str, Any] = {
+            comparison.name: comparison.verdict for comparison in self.comparisons if comparison.primary
+        }
         if kind == "sweep":
-            decided = {one.name: [self.run_ids[run] for run in one.unbeaten()] for one in self.metrics if one.primary}
+            decided = {
+                metric.name: [self.run_ids[run] for run in metric.unbeaten()]
+                for metric in self.metrics
+                if metric.primary
+            }
         return replace(self, register=register_decision(store, records, kind, decided, samples=self.sample_set))
 
 
@@ -285,7 +298,7 @@ def build_leaderboard(
     require_adjustment(adjust)
     if len(records) < 2:
         raise BadValueError(f"a leaderboard needs at least two runs, not {len(records)}")
-    run_ids = tuple(one.run_id for one in records)
+    run_ids = tuple(record.run_id for record in records)
     for run_id in run_ids:
         if run_ids.count(run_id) > 1:
             raise BadValueError(f"{run_id} is named twice; name every run once")
@@ -327,7 +340,7 @@ def build_leaderboard(
     compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
     return Leaderboard(
         run_ids,
-        tuple(one.name for one in records),
+        tuple(record.name for record in records),
         compared,
         refused,
         len(built.shared.ids),
@@ -408,14 +421,14 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
     reducer = definition.reducer
     if reducer is None or (stored and any(one.two_stage is not None for one in inputs)):
         return tuple(stored.get(run) for run in range(runs))
-    excluded = np.logical_or.reduce([failed_without_value(one) for one in scores.values()])
+    excluded = np.logical_or.reduce([failed_without_value(score) for score in scores.values()])
     values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]
     return tuple(None if math.isnan(value) else value for value in values)
 
 
 def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> Iterator[str]:
     """Notes on runs with many empty answers, if abstention metrics are compared."""
-    names = [one.name for one in metrics if one.target == TargetCategory.NEGATIVE_REJECTION.name]
+    names = [metric.name for metric in metrics if metric.target == TargetCategory.NEGATIVE_REJECTION.name]
     for label, run_id in zip(run_labels(len(run_ids)), run_ids, strict=True):
         found = next(filter(None, (empty_answers(store.result(run_id, name)) for name in names)), None)
         if found is not None:
@@ -501,7 +514,7 @@ class MetricComparisons:
     @property
     def by_name(self) -> dict[str, MetricComparison]:
         """The comparisons by the name of their metric."""
-        return {one.name: one for one in self.metrics}
+        return {metric.name: metric for metric in self.metrics}
 
     def to_dict(self) -> dict[str, Any]:
         """As the comparison document has them."""
@@ -509,7 +522,7 @@ class MetricComparisons:
             "only_in_a": self.only_in_a,
             "only_in_b": self.only_in_b,
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),
-            "metrics": {one.name: one.to_dict() for one in self.metrics},
+            "metrics": {metric.name: metric.to_dict() for metric in self.metrics},
             "refused": dict(self.refused),
             **guardrails_document(self.guardrails, self.fallen),
         }
@@ -547,7 +560,7 @@ def picked_comparisons(
         board = build_leaderboard(
             store, records, metrics=[name], primary=[name], samples=samples, guardrails={}, joint_intervals=True
         )
-        found |= {one.name: one for one in board.comparisons}
+        found |= {comparison.name: comparison for comparison in board.comparisons}
     return found, text
 
 
@@ -670,7 +683,10 @@ def compare_runs(
     return replace(
         report,
         notes=list(dict.fromkeys([*report.notes, *board.notes])),
-        deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in board.comparisons}},
+        deltas={
+            **report.deltas,
+            "metrics": {comparison.name: comparison.to_dict() for comparison in board.comparisons},
+        },
         metrics=board.comparisons,
         refused=board.refused,
         missing=(missing_a, missing_b),

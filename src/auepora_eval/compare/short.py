@@ -57,10 +57,12 @@ def comparison_short(
     """The comparison of these runs in the short form; ``report`` and ``changes`` are those of ``comparison_page``."""
     tables = [_primary_table(board)] if len(records) == 2 else [_ranking_table(board)]
     if changes:
-        rows: list[Row] = [[one.sample_id, str(one.cause), one.detail] for one in changes]
+        rows: list[Row] = [[change.sample_id, str(change.cause), change.detail] for change in changes]
         tables.append(simple_table([f"worse by {board.metric_label(judged_by)}", "cause", "what was seen"], rows))
     failed = dict(zip(board.labels, (failed_in_run(store, record) for record in records), strict=True))
-    ways = {one.match or "id" for one in board.comparisons} | {plan_conventions(record).match for record in records}
+    ways = {comparison.match or "id" for comparison in board.comparisons} | {
+        plan_conventions(record).match for record in records
+    }
     different = [note for note in board.notes if " in A, " in note]
     golden = report if report is not None and report.per_query else None
     notes: list[tuple[str, str | None]] = [
@@ -80,7 +82,7 @@ def comparison_short(
 def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     """The verdict on the primary metrics, and what speaks against it."""
     summary = comparison_summary(board)
-    primary = [one for one in board.comparisons if one.primary]
+    primary = [comparison for comparison in board.comparisons if comparison.primary]
     if not primary or len(board.run_ids) > 2:
         return "; ".join([summary.sentence.rstrip("."), *problems])
     counts = count_verdicts(primary)
@@ -113,11 +115,13 @@ def _primary_table(board: Leaderboard) -> Table:
     """The primary metrics of two runs: the main one first, then those that are worse."""
     primary = [metric.pairs[0].comparison for metric in board.valued if metric.primary]
     rows: list[Row] = []
-    for one in [*primary[:1], *sorted(primary[1:], key=attrgetter("verdict"), reverse=True)]:
-        ends = one.shown_interval
-        doubt = " ?" if one.flags and ends else ""
-        difference = [rounded(one.delta, ends, sign="+"), f"{rounded_interval(ends, sign='+')}{doubt}"]
-        rows.append([one.label or one.name, rounded(one.a, ends), rounded(one.b, ends), *difference, verdict_cell(one)])
+    for name in [*primary[:1], *sorted(primary[1:], key=attrgetter("verdict"), reverse=True)]:
+        ends = name.shown_interval
+        doubt = " ?" if name.flags and ends else ""
+        difference = [rounded(name.delta, ends, sign="+"), f"{rounded_interval(ends, sign='+')}{doubt}"]
+        rows.append(
+            [name.label or name.name, rounded(name.a, ends), rounded(name.b, ends), *difference, verdict_cell(name)]
+        )
     numbers = [TableColumn(name, number=True) for name in ("A", "B", "B − A", "95 % interval")]
     return simple_table(["primary metric", *numbers, "verdict"], rows)
 
@@ -151,19 +155,22 @@ def _runs_text(board: Leaderboard) -> str:
 
 def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     """What fell, guardrails that are not within their margin, and primary metrics that are doubted or not compared."""
-    fallen = [one for one in board.comparisons if one.name in board.fallen]
+    fallen = [comparison for comparison in board.comparisons if comparison.name in board.fallen]
     yield "fell", first_names([_fall_text(one) for one in fallen])
-    open_guardrails = [one for one in board.guardrails if one.state != "within_margin"]
+    open_guardrails = [guardrail for guardrail in board.guardrails if guardrail.state != "within_margin"]
     for guardrail in open_guardrails[:_MOST_GROUPS]:
         yield "guardrails", guardrail.describe(board.metric_label(guardrail.metric), short=True)
-    yield "guardrails", first_names([board.metric_label(one.metric) for one in open_guardrails[_MOST_GROUPS:]])
+    yield (
+        "guardrails",
+        first_names([board.metric_label(open_guardrail.metric) for open_guardrail in open_guardrails[_MOST_GROUPS:]]),
+    )
     doubts: list[tuple[str, str]] = []
-    for one in board.comparisons:
-        label = one.label or one.name
-        if one.primary and one.flags and one.interval is not None:
+    for comparison in board.comparisons:
+        label = comparison.label or comparison.name
+        if comparison.primary and comparison.flags and comparison.interval is not None:
             doubts.append((label, UNRELIABLE_NOTE))
-        if one.primary and one.doubt and one.note:
-            doubts.append((label, one.note))
+        if comparison.primary and comparison.doubt and comparison.note:
+            doubts.append((label, comparison.note))
     yield from (("flagged", text) for text in group_messages(doubts))
     plain = {name: _SIGNATURES.sub("computed differently", why) for name, why in board.refused.items()}
     refused = [(board.metric_label(name), why.replace(name, "METRIC")) for name, why in plain.items()]

@@ -184,7 +184,7 @@ def register_decision(
     Nothing is recorded where the store object does not record decisions. A decision on a set of ``samples``, given by
     its name, does not replace that on all samples.
     """
-    runs, fingerprints = [one.run_id for one in records], {one.fingerprint for one in records}
+    runs, fingerprints = [record.run_id for record in records], {record.fingerprint for record in records}
     is_recorded = True
     for fingerprint in fingerprints if store.records_decisions else ():
         try:

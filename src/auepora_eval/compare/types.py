@@ -373,9 +373,9 @@ _METRIC_COLUMNS: dict[str, ColumnKind] = {
 
 
 def _metric_columns(report: CompareReport) -> dict[str, FrameColumn]:
-    rows = [one.to_row() for one in report.metrics]
+    rows = [metric.to_row() for metric in report.metrics]
     rows += [{"metric": name, "note": f"not compared: {why}"} for name, why in report.refused.items()]
-    return {name: FrameColumn(kind, [one.get(name) for one in rows]) for name, kind in _METRIC_COLUMNS.items()}
+    return {name: FrameColumn(kind, [row.get(name) for row in rows]) for name, kind in _METRIC_COLUMNS.items()}
 
 
 def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
@@ -386,7 +386,7 @@ def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
         "b_hit_rank": "count",
         "note": "text",
     }
-    return {name: FrameColumn(kind, [getattr(one, name) for one in queries]) for name, kind in columns.items()}
+    return {name: FrameColumn(kind, [getattr(query, name) for query in queries]) for name, kind in columns.items()}
 
 
 # --- the input of a comparison: one metric of two runs ---------------------------------------------------------------

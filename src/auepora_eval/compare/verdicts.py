@@ -128,7 +128,10 @@ def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
     An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
     how bad it is; without, nothing would.
     """
-    if any(one.defined and one.target not in _NO_QUALITY and registered_name(one) not in _NO_BASIS for one in results):
+    if any(
+        result.defined and result.target not in _NO_QUALITY and registered_name(result) not in _NO_BASIS
+        for result in results
+    ):
         return None
     return (
         "no verdict by word overlap with the question alone: no metric of these runs rests on gold or a judge; "

@@ -249,11 +249,12 @@ def format_lines(answer: Mapping[str, Any], about: Mapping[str, Any]) -> list[st
     statements, sentences = _texts(about, "statements"), _texts(about, "sentences")
     verdicts, needed = answer.get("verdicts"), answer.get("needed")
     if statements and _list(verdicts):
-        return [_verdict(one, statements) for one in verdicts or ()]
+        return [_verdict(verdict, statements) for verdict in verdicts or ()]
     if sentences and _list(needed):
         marked = set(map(str, needed or ()))
         return [
-            f"{'needed' if str(number) in marked else 'not needed'}: {one}" for number, one in enumerate(sentences, 1)
+            f"{'needed' if str(number) in marked else 'not needed'}: {sentence}"
+            for number, sentence in enumerate(sentences, 1)
         ]
     return [f"{_plain(value)}: {statements[0]}" for value in answer.values()] if len(statements) == 1 else []
 
@@ -275,7 +276,7 @@ def _verdict(one: object, statements: Sequence[str]) -> str:
 
 def _texts(about: Mapping[str, Any], name: str) -> list[str]:
     texts = about.get(name)
-    return [str(one) for one in texts] if isinstance(texts, (list, tuple)) else []
+    return [str(text) for text in texts] if isinstance(texts, (list, tuple)) else []
 
 
 def _list(value: object) -> bool:
@@ -288,7 +289,11 @@ def _plain(value: Any) -> str:
 
 def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgement]) -> DerivationBuilder:
     """Add the judgements, one per row."""
-    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in judgements for answer in _answers(one)]
+    rows = [
+        (judgement.judge_repeat + 1, judgement.critic, answer, _reasons(judgement))
+        for judgement in judgements
+        for answer in _answers(judgement)
+    ]
     if not rows:
         return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
     return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)

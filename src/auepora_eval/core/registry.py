@@ -651,7 +651,9 @@ class ConfiguredMetric(BatchMetric):
     def __repr__(self) -> str:
         """The options, and the conventions in force instead of those that were given."""
         rules, hidden = self.active_conventions, ("conventions", "overrides")
-        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.repr and one.name not in hidden}
+        shown = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.repr and field.name not in hidden
+        }
         shown |= {"conventions": rules.name, **rules.changes()}
         return f"{type(self).__qualname__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 

@@ -56,21 +56,21 @@ def _plain_values(column: FrameColumn) -> Iterable[Any]:
 def _pandas(columns: Mapping[str, FrameColumn]) -> Any:
     import pandas as pd
 
-    return pd.DataFrame({name: pd.array(one.values, dtype=_PANDAS[one.kind]) for name, one in columns.items()})
+    return pd.DataFrame({name: pd.array(column.values, dtype=_PANDAS[column.kind]) for name, column in columns.items()})
 
 
 def _polars(columns: Mapping[str, FrameColumn]) -> Any:
     import polars as pl
 
     types = {"text": pl.String, "number": pl.Float64, "count": pl.Int64, "flag": pl.Boolean}
-    return pl.DataFrame([pl.Series(name, one.values, types[one.kind]) for name, one in columns.items()])
+    return pl.DataFrame([pl.Series(name, column.values, types[column.kind]) for name, column in columns.items()])
 
 
 def _arrow(columns: Mapping[str, FrameColumn]) -> Any:
     import pyarrow as pa
 
     types = {"text": pa.string(), "number": pa.float64(), "count": pa.int64(), "flag": pa.bool_()}
-    return pa.table({name: pa.array(one.values, types[one.kind]) for name, one in columns.items()})
+    return pa.table({name: pa.array(column.values, types[column.kind]) for name, column in columns.items()})
 
 
 # --- results as columns: a row per metric (and optionally per group of a slice), or a row per sample -----------------
@@ -552,7 +552,7 @@ def controls_warnings(result: MetricResult) -> list[str]:
 
 def unusable_judges(results: Iterable[MetricResult]) -> dict[str, str]:
     """By metric what control items show against its judge, where it is not usable."""
-    unusable = [one for one in results if (one.details.get("controls") or {}).get("usable") is False]
+    unusable = [result for result in results if (result.details.get("controls") or {}).get("usable") is False]
     return {one.name: controls_warnings(one)[0] for one in unusable}
 
 

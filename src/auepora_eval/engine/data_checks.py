@@ -79,7 +79,7 @@ class IdCheck:
         matches: dict[tuple[str, str], tuple[str, str]] = {}
         for transform, (changed, _, _) in _ID_TRANSFORMS.items():
             known = {changed(one): one for one in gold}
-            hit = next((one for one in retrieved if changed(one) in known), None)
+            hit = next((document for document in retrieved if changed(document) in known), None)
             if hit is not None:
                 matches[transform, ""] = hit, known[changed(hit)]
         for hit in retrieved[:_IDS_COMPARED]:
@@ -142,16 +142,16 @@ class DataCheck:
 
     def finish(self, metrics: Sequence[Metric], results: Results) -> None:
         """Add the warnings to the results, and the number of empty answers to the details of abstention metrics."""
-        by_name = {one.name: one for one in metrics}
+        by_name = {metric.name: metric for metric in metrics}
         many = self.num_empty * 10 > self.num_answers
-        abstention = [one for one in results if one.target is TargetCategory.NEGATIVE_REJECTION]
+        abstention = [result for result in results if result.target is TargetCategory.NEGATIVE_REJECTION]
         for result in abstention if many else ():
             result.details |= {"num_answers": self.num_answers, "num_empty_answers": self.num_empty}
         empty = f"{self.num_empty} of {self.num_answers} answers are empty"
         if abstention:
             empty += "; abstention metrics count an empty answer as a refusal"
-        judged = [_judge_warning(by_name[one.name], one) for one in results if one.name in by_name]
-        by_id = all(one.active_conventions.match == "id" for one in metrics if isinstance(one, BatchMetric))
+        judged = [_judge_warning(by_name[result.name], result) for result in results if result.name in by_name]
+        by_id = all(metric.active_conventions.match == "id" for metric in metrics if isinstance(metric, BatchMetric))
         ids = self._ids.warning() if by_id else None
         messages: list[str | None] = [no_hit_warning(results), ids, empty if many else None, *judged]
         messages += chain.from_iterable(map(controls_warnings, results))
@@ -200,7 +200,7 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
         return None
     listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common(3))
     keys = ("num_scored", "num_failed", "num_skipped")
-    asked = max(sum(one.details.get(key, 0) for key in keys) for one in results)
+    asked = max(sum(result.details.get(key, 0) for key in keys) for result in results)
     counted = f"{total} samples" if asked <= total else f"the {total} samples that a metric applies to, of {asked},"
     problem = f"{failed} of {counted} are system failures ({listed})"
     main = reasons.most_common(1)[0][0]
@@ -210,7 +210,7 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
 
 def count_system_failures(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
     """Number of system failures, number of samples that some metric applies to, and the reasons of the failures."""
-    scored = [one.scores for one in results if isinstance(one.scores, Scores)]
+    scored = [result.scores for result in results if isinstance(result.scores, Scores)]
     if not scored or len({len(one) for one in scored}) > 1:
         return _count_from_details(results)
     failed, applies = np.zeros((2, len(scored[0])), dtype=np.bool_)

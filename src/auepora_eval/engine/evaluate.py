@@ -251,7 +251,7 @@ class Evaluation:
         self._check: DataCheck | None = None
         self._validated = False
         self.keep = keep_scores or any(
-            not isinstance(one, BatchMetric) or one.metadata.needs_all for one in self.metrics
+            not isinstance(metric, BatchMetric) or metric.metadata.needs_all for metric in self.metrics
         )
         """Whether ids and the rows of groups are kept."""
         self.grouping = Grouping(self.slices, keep=self.keep)
@@ -276,17 +276,19 @@ class Evaluation:
 
     def require_batch_metrics(self) -> None:
         """Raise for a metric that only computes over all samples at once."""
-        for one in self.metrics:
-            if not isinstance(one, BatchMetric):
+        for own_metric in self.metrics:
+            if not isinstance(own_metric, BatchMetric):
                 raise MetricDefinitionError(
-                    f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
+                    f"metric '{own_metric.name}' implements only 'compute', which needs all samples at once; "
                     "use evaluate(), or write it as a SampleMetric"
                 )
 
     @property
     def fields(self) -> frozenset[str]:
         """The fields that the metrics require, unless it is known that samples have them."""
-        return frozenset(() if self._validated else (name for one in self.metrics for name in one.required_fields()))
+        return frozenset(
+            () if self._validated else (name for metric in self.metrics for name in metric.required_fields())
+        )
 
     def batches(self, pairs: Iterable[Pair], size: int) -> Iterator[Batch]:
         """Batches of samples with their outputs."""
@@ -319,9 +321,9 @@ class Evaluation:
                 chosen.require_repeats(len(passes))
         make = accumulator or make_accumulator
         accumulators = {
-            one.name: make(one.for_run(self._run), self._run, keep_scores=self._keep_scores)
-            for one in self.metrics
-            if isinstance(one, BatchMetric)
+            metric.name: make(metric.for_run(self._run), self._run, keep_scores=self._keep_scores)
+            for metric in self.metrics
+            if isinstance(metric, BatchMetric)
         }
         notes: list[Notes] = []
         with make_executor(self._executor, self._workers) as opened, gc_paused() if pause_gc else nullcontext():
@@ -332,14 +334,14 @@ class Evaluation:
         if notes:
             warn_notes(notes, stacklevel=stacklevel)
         results = Results()
-        for one in self.metrics:
-            if one.name in accumulators:
-                results.append(accumulators[one.name].result(self.grouping))
+        for own_metric in self.metrics:
+            if own_metric.name in accumulators:
+                results.append(accumulators[own_metric.name].result(self.grouping))
             else:
                 assert compute is not None  # streams refuse metrics that only compute
-                results.append(compute(one, self.grouping))
+                results.append(compute(own_metric, self.grouping))
             if "relevant_groups" in self.grouping.annotated:
-                add_groups_option(one, results[-1])
+                add_groups_option(own_metric, results[-1])
         if len(passes) == 1:  # means over repeats do not say which outcomes occur together
             self._add_joint_details(results)
         _add_controls(results, self.metrics, getattr(executor, "controls", None))
@@ -354,9 +356,9 @@ class Evaluation:
     def _add_joint_details(self, results: Results) -> None:
         """Add the details that metrics compute from the scores of each other, where these are kept."""
         scored = [
-            (one, result.scores, result)
-            for one, result in zip(self.metrics, results, strict=True)
-            if isinstance(one, BatchMetric) and isinstance(result.scores, Scores)
+            (metric, result.scores, result)
+            for metric, result in zip(self.metrics, results, strict=True)
+            if isinstance(metric, BatchMetric) and isinstance(result.scores, Scores)
         ]
         for one, scores, result in scored:
             others = [(other, column) for other, column, _ in scored if other is not one]
@@ -383,7 +385,7 @@ class Evaluation:
 def _add_controls(results: Results, metrics: Sequence[Metric], controls: JudgeControls | None) -> None:
     """Add the verdicts on control items to the details of each metric that calls a judge."""
     if controls is not None:
-        judged = {one.name for one in metrics if isinstance(one, BatchMetric) and is_judged(one)}
+        judged = {metric.name for metric in metrics if isinstance(metric, BatchMetric) and is_judged(metric)}
         for result in results:
             if result.name in judged:
                 result.details["controls"] = controls.details(result.name)
@@ -555,10 +557,10 @@ def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: R
     """Raise where a slice or a metric needs a field that no sample had."""
     grouping.require_groups()
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
-        for one in metrics:
-            for name in one.required_fields():
+        for metric in metrics:
+            for name in metric.required_fields():
                 if name not in grouping.annotated:
-                    raise MissingFieldError(name, one.name)
+                    raise MissingFieldError(name, metric.name)
 
 
 def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora") -> list[Metric]:

@@ -303,12 +303,12 @@ class JudgingExecutor:
         """The outcomes of each batch, in order."""
         from ..judge.metric import judge_batch, judged_parts
 
-        parts = [list(judged_parts(one)) for one in metrics]
+        parts = [list(judged_parts(metric)) for metric in metrics]
         judged = list(chain.from_iterable(parts))
         if not judged:
             yield from self._executor.score(batches, metrics)
             return
-        plain = [one for one, some in zip(metrics, parts, strict=True) if not some]
+        plain = [metric for metric, some in zip(metrics, parts, strict=True) if not some]
         with LoopThread() as loop:
             judge = loop.run(self._session.__aenter__())
             try:
@@ -332,8 +332,8 @@ class JudgingExecutor:
                     wait_for_result(answers)
                     plain_scores = iter(scored.scores)
                     scores = [
-                        apply_failure_policy(one, batch) if some else next(plain_scores)
-                        for one, some in zip(metrics, parts, strict=True)
+                        apply_failure_policy(metric, batch) if some else next(plain_scores)
+                        for metric, some in zip(metrics, parts, strict=True)
                     ]
                     yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes}, scored.members)
             finally:
@@ -356,7 +356,9 @@ class JudgingExecutor:
             samples += loaded.samples
             if len(samples) >= SOURCE_SAMPLES:
                 break
-        self.controls = JudgeControls([one for one in metrics if isinstance(one, JudgedMetric)], samples, count)
+        self.controls = JudgeControls(
+            [metric for metric in metrics if isinstance(metric, JudgedMetric)], samples, count
+        )
         return chain(first, batches), self.controls
 
 
@@ -368,7 +370,7 @@ def _load(batches: Iterable[Scorable]) -> Iterator[tuple[Scorable, Batch]]:
 
 def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:
     """The executor, wrapped to call judges if a metric needs one and the executor does not do so itself."""
-    judged = any(isinstance(one, BatchMetric) and is_judged(one) for one in metrics)
+    judged = any(isinstance(metric, BatchMetric) and is_judged(metric) for metric in metrics)
     if not judged or getattr(executor, "asks_judges", False):
         return executor
     from ..judge.critic import JudgePolicy
@@ -409,12 +411,18 @@ def failed_batch(batch: Scorable, metrics: Sequence[BatchMetric], failure: Batch
         loaded, members = batch.load()
         return replace(failed_batch(loaded, metrics, failure), members=members)
     bare = Batch(
-        [EvaluationSample(one.sample_id, "", labels=one.labels, cluster_id=one.cluster_id) for one in batch.samples],
-        [SystemOutputs([], error=failure.reason, repeat=0 if one is None else one.repeat) for one in batch.outputs],
+        [
+            EvaluationSample(sample.sample_id, "", labels=sample.labels, cluster_id=sample.cluster_id)
+            for sample in batch.samples
+        ],
+        [
+            SystemOutputs([], error=failure.reason, repeat=0 if output is None else output.repeat)
+            for output in batch.outputs
+        ],
     )
     everyone = np.ones(len(bare), dtype=np.bool_)
     failed = Scores.of(np.zeros(len(bare))).replaced(everyone, Status.MEASURE_FAILED, failure.reason, math.nan)
-    scores = [with_family_keys(failed, bare) if isinstance(one, FamilyMetric) else failed for one in metrics]
+    scores = [with_family_keys(failed, bare) if isinstance(metric, FamilyMetric) else failed for metric in metrics]
     notes = {failure.message: (len(bare), bare.samples[0].sample_id)} if len(bare) else {}
     return ScoredBatch(len(bare), scores, notes)
 

@@ -63,9 +63,9 @@ def paper_evaluate(results: Sequence[Row], ks: Iterable[CutOff] | None = None) -
 
 def _table(results: Sequence[Row], ks: Iterable[CutOff], rules: Mapping[str, Conventions]) -> PaperTable:
     values = _evaluate(results, ks, rules)
-    effective = {name: "|k:eff" if one.k_policy == "effective" else "" for name, one in rules.items()}
+    effective = {name: "|k:eff" if rule.k_policy == "effective" else "" for name, rule in rules.items()}
     return PaperTable(
-        conventions={name: f"{one.name}{effective[name]}" for name, one in rules.items()},
+        conventions={name: f"{rule.name}{effective[name]}" for name, rule in rules.items()},
         positives_only=values["positives_only"],
         all_queries=values["all_queries"],
     )

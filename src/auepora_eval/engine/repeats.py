@@ -156,9 +156,9 @@ def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Score
     if not any(one.any() for one in unmeasured):
         return
     ends = [metric.reducer.bounds(part, *metric.range) for part in parts]
-    if any(one is None for one in ends):
+    if any(end is None for end in ends):
         return
-    found = [one for one in ends if one is not None]
+    found = [end for end in ends if end is not None]
     low, high = (math.fsum(one[side] for one in found) / len(found) for side in (0, 1))
     result.details["bounds"] = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
 
@@ -254,12 +254,12 @@ def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for key in each[0] if each else ():
         values = [one.get(key) for one in each]
-        if all(isinstance(one, Mapping) for one in values):
-            merged[key] = merge_details([one for one in values if isinstance(one, Mapping)])
-        elif all(key in one for one in each) and all(one == values[0] for one in values):
+        if all(isinstance(value, Mapping) for value in values):
+            merged[key] = merge_details([value for value in values if isinstance(value, Mapping)])
+        elif all(key in one for one in each) and all(value == values[0] for value in values):
             merged[key] = values[0]
-        elif all(one is None or isinstance(one, float) for one in values):
-            found = _mean([math.nan if one is None else one for one in values])
+        elif all(value is None or isinstance(value, float) for value in values):
+            found = _mean([math.nan if value is None else value for value in values])
             merged[key] = None if math.isnan(found) else found
     return merged
 

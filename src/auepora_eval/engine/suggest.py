@@ -44,7 +44,9 @@ def supported_metrics(
 
 def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:
     """The names of the metrics that need ``retrieved`` in an output."""
-    return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.metadata.reads]
+    return [
+        metric.name for metric in metrics if isinstance(metric, BatchMetric) and "retrieved" in metric.metadata.reads
+    ]
 
 
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:

@@ -64,4 +64,8 @@ def usage_of_models(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     models = list(dict.fromkeys(str(report["model"]) for report in reports if report.get("model")))
     if len(models) < 2:
         return {"model": models[0]} if models else {}
-    return {"by_model": {model: sum_usage([one for one in reports if one.get("model") == model]) for model in models}}
+    return {
+        "by_model": {
+            model: sum_usage([report for report in reports if report.get("model") == model]) for model in models
+        }
+    }

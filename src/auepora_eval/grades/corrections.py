@@ -186,17 +186,18 @@ class RunEffect:
         return {
             "run_id": self.record.run_id,
             "name": self.record.name,
-            "metrics": [one.to_dict() for one in self.metrics],
+            "metrics": [metric.to_dict() for metric in self.metrics],
             **why,
         }
 
 
 def run_names(effects: Iterable[RunEffect]) -> dict[str, str]:
     """The name of each run by its id; with the id if several have the name."""
-    records = [one.record for one in effects]
-    counts = Counter(one.name for one in records)
+    records = [effect.record for effect in effects]
+    counts = Counter(record.name for record in records)
     return {
-        one.run_id: one.name[:100] if counts[one.name] == 1 else f"{one.name[:100]} ({one.run_id})" for one in records
+        record.run_id: record.name[:100] if counts[record.name] == 1 else f"{record.name[:100]} ({record.run_id})"
+        for record in records
     }
 
 
@@ -206,7 +207,7 @@ RunProgress = Callable[[int, int], None]
 
 def runs_of_dataset(store: RunStore, fingerprint: str) -> list[RunRecord]:
     """The runs on a dataset, newest first."""
-    return [one for one in store.runs() if one.fingerprint == fingerprint]
+    return [run for run in store.runs() if run.fingerprint == fingerprint]
 
 
 RUNS_READ = 50
@@ -225,14 +226,14 @@ def returned_gold_texts(
     if not wanted:
         return texts
     runs = list({one.run_id: one for one in [record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]]}.values())
-    for one in runs:
-        texts |= _returned_texts(store, one, position, wanted - texts.keys())
+    for run in runs:
+        texts |= _returned_texts(store, run, position, wanted - texts.keys())
     left = OUTPUTS_READ
-    for one in runs:
-        for at, _, output in islice(packed_outputs(store, one), left):
+    for run in runs:
+        for at, _, output in islice(packed_outputs(store, run), left):
             left -= 1
             if missing := wanted.difference(texts).intersection(output.ids):
-                texts |= _returned_texts(store, one, at, missing)
+                texts |= _returned_texts(store, run, at, missing)
             if wanted == texts.keys():
                 return texts
     return texts
@@ -283,7 +284,7 @@ def apply_corrections(
     do: after an interruption, for new runs, or after a withdrawal, which makes the results without the correction
     current again. Metrics whose judge reads the gold are listed with the status ``needs judging`` and not changed.
     """
-    chosen = [log.find(one).correction for one in correction_ids]
+    chosen = [log.find(correction_id).correction for correction_id in correction_ids]
     other = next((one for one in chosen if one.fingerprint != fingerprint), None)
     if other is not None:
         raise BadValueError(f"proposal {other.id} is of another dataset, {other.fingerprint[:12]}; apply it there")
@@ -346,14 +347,16 @@ class _CorrectedDataset:
         unknown = next((one for one in gold.by_sample if one not in places), None)
         if unknown is not None:
             raise BadValueError(f"{record.run_id} has no sample {unknown!r:.80}, which a correction changes")
-        self.changed = sorted({places[one.sample_id] for one in gold.corrections if one.kind != "invalid"})
+        self.changed = sorted(
+            {places[correction.sample_id] for correction in gold.corrections if correction.kind != "invalid"}
+        )
         """The positions of samples with other grades or reference answers."""
         self.invalid = sorted(places[one] for one in gold.invalid)
         """The positions of invalid samples."""
         self.is_changed = np.isin(np.arange(len(self.ids)), self.changed)
         self.is_invalid = np.isin(np.arange(len(self.ids)), self.invalid)
         self.samples = (
-            [gold.correct(one) for one in iter_samples(store, record.run_id, positions=set(self.changed))]
+            [gold.correct(sample) for sample in iter_samples(store, record.run_id, positions=set(self.changed))]
             if self.changed
             else []
         )
@@ -427,10 +430,10 @@ class _CorrectedRun:
 
     def _task(self, results: Sequence[MetricResult]) -> _MetricTask | None:
         """The task of the results of one metric, oldest first; ``None`` if there is nothing to do."""
-        base = next((one for one in reversed(results) if _gold_option(one) is None), None)
+        base = next((result for result in reversed(results) if _gold_option(result) is None), None)
         if base is None:
             return None  # only with other gold, such as a qrels file
-        current = [one for one in results if one is base or _is_correction_of(one, base)][-1]
+        current = [result for result in results if result is base or _is_correction_of(result, base)][-1]
         key = base.name, base.signature
         if key not in self._dataset.metrics:
             self._dataset.metrics[key] = self._find_metric(base)
@@ -439,7 +442,7 @@ class _CorrectedRun:
         signature = _with_gold(base.signature, self._gold.signature if kinds else None)
         if signature == current.signature:
             return None
-        stored = next((one for one in results if one.signature == signature), None)
+        stored = next((result for result in results if result.signature == signature), None)
         task = _MetricTask(base, current, signature or "", stored)
         if isinstance(metric, BatchMetric):
             self._reducers[base.name] = metric.reducer.name
@@ -498,7 +501,7 @@ class _CorrectedRun:
 
     def store_results(self) -> list[MetricEffect]:
         """Compute the results that are missing, store them, and make them the current ones."""
-        tasks = {one.base.name: one for one in self.tasks}
+        tasks = {task.base.name: task for task in self.tasks}
         results: list[MetricResult] = []
         computed: dict[str, BatchMetric] = {}
         rest: list[BatchMetric] = []
@@ -518,9 +521,11 @@ class _CorrectedRun:
             except AueporaError as error:
                 tasks[name] = replace(task, status="not computed", why=str(error))
         if computed and self._dataset.has_provenance:
-            self._add_coverage([one for one in results if one.name in computed], list(computed.values()))
+            self._add_coverage([result for result in results if result.name in computed], list(computed.values()))
         self._store.put_results(
-            self._record.run_id, results, reducers={one.name: self._reducers.get(one.name, "") for one in results}
+            self._record.run_id,
+            results,
+            reducers={result.name: self._reducers.get(result.name, "") for result in results},
         )
         if rest:
             try:
@@ -530,7 +535,7 @@ class _CorrectedRun:
             except AueporaError as error:
                 failed = {one.name for one in rest}
                 tasks |= {name: replace(tasks[name], status="not computed", why=str(error)) for name in failed}
-        new = {one.name: one for one in results}
+        new = {result.name: result for result in results}
         return [self._effect_of(one, new[name]) if name in new else one.effect() for name, one in tasks.items()]
 
     def _has_all_scores(self, metric: BatchMetric) -> bool:
@@ -690,7 +695,9 @@ def signature_before(signature: str) -> str:
     with suppress(AueporaError):
         parsed = Signature.parse(signature)
         options = {
-            key: one for key, one in parsed.options.items() if key != "gold" or not one.startswith(CORRECTED_GOLD)
+            key: option
+            for key, option in parsed.options.items()
+            if key != "gold" or not option.startswith(CORRECTED_GOLD)
         }
         return str(replace(parsed, options=options))
     return signature
@@ -713,7 +720,7 @@ def _gold_kinds(metric: Metric | None) -> frozenset[CorrectionKind]:
     fields = set(metric.required_fields())
     kinds: set[CorrectionKind] = {"invalid"}
     if isinstance(metric, BatchMetric):
-        fields |= {_FIELDS[one] for one in metric.metadata.skip_reasons if one in _FIELDS}
+        fields |= {_FIELDS[skip_reason] for skip_reason in metric.metadata.skip_reasons if skip_reason in _FIELDS}
         for part in metric.inner_metrics():
             kinds |= _gold_kinds(part)
     if "relevant_docs" in fields:

@@ -34,8 +34,8 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
     Pairs are drawn over all queries, more often where the model is uncertain and the metrics depend on the document.
     Human grades that the pool has already need no draw.
     """
-    measures = [ranked_measure(one) for one in metrics]
-    lowest_levels = {min_relevance_of(one) for one in metrics}
+    measures = [ranked_measure(metric) for metric in metrics]
+    lowest_levels = {min_relevance_of(metric) for metric in metrics}
     if len(lowest_levels) > 1:
         raise BadValueError("the metrics of a draw have different 'min_relevance'; draw for one level at a time")
     (lowest,) = lowest_levels
@@ -44,30 +44,36 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
         raise BadValueError(
             f"a pool of depth {pool.depth} does not contain the top {largest}; pool with --depth {largest}"
         )
-    ungraded = sum(one.judged is None for one in pool.documents)
+    ungraded = sum(document.judged is None for document in pool.documents)
     if ungraded:
         raise BadValueError(
             f"{ungraded:,} of {len(pool.documents):,} documents have no grade; grade the pool with `auepora judge "
             "relevance`, and give the grades with --qrels"
         )
-    known = {one.key: one.judged.grade for one in pool.documents if one.judged is not None and one.judged.by != "model"}
+    known = {
+        document.key: document.judged.grade
+        for document in pool.documents
+        if document.judged is not None and document.judged.by != "model"
+    }
     if known and len(known) == len(pool.documents):
         raise BadValueError(
             f"all {len(known):,} grades of the pool count as human grades, so that there is nothing to draw; "
             "grades of a model have 'by': 'model' in the provenance file, as `auepora judge relevance` writes it"
         )
     rows = [
-        DrawnPair(*one.key, min(one.returned.values()), float(one.key in known), grade=known.get(one.key))
-        for one in pool.documents
+        DrawnPair(
+            *document.key, min(document.returned.values()), float(document.key in known), grade=known.get(document.key)
+        )
+        for document in pool.documents
     ]
-    levels = model_levels(one.judged for one in pool.documents if one.judged is not None)
-    lengths = dict.fromkeys((one.sample_id for one in rows), pool.depth)
+    levels = model_levels(document.judged for document in pool.documents if document.judged is not None)
+    lengths = dict.fromkeys((row.sample_id for row in rows), pool.depth)
     rankings = [
         pooled_pairs(
             rows,
             levels,
             known,
-            {one.key: one.returned[run] - 1 for one in pool.documents if run in one.returned},
+            {document.key: document.returned[run] - 1 for document in pool.documents if run in document.returned},
             lengths,
             min_relevance=lowest,
         )
@@ -80,7 +86,9 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
         replace(one, probability=round(float(probability[row]), 9), position=positions.get(row))
         for row, one in enumerate(rows)
     )
-    return PairDraw(seed, n, tuple(f"{one.name}@{one.k}" for one in measures), lowest, tuple(pool.runs), pairs)
+    return PairDraw(
+        seed, n, tuple(f"{measure.name}@{measure.k}" for measure in measures), lowest, tuple(pool.runs), pairs
+    )
 
 
 def ranked_measure(metric: Metric) -> RankedMeasure:
@@ -120,9 +128,9 @@ def min_relevance_of(metric: Metric) -> int:
 def model_levels(grades: Iterable[Grade]) -> dict[GradeKey, float]:
     """The grade of the model for each document before rounding; where there is none, the grade of the person."""
     levels: dict[GradeKey, float] = {}
-    for one in grades:
-        level = one.grade if one.grade_by_model is None else one.grade_by_model
-        levels[one.key] = one.mean if one.by == "model" and one.mean is not None else level
+    for grade in grades:
+        level = grade.grade if grade.grade_by_model is None else grade.grade_by_model
+        levels[grade.key] = grade.mean if grade.by == "model" and grade.mean is not None else level
     return levels
 
 
@@ -147,12 +155,12 @@ def pooled_pairs(
     above = 0.5 + 0.5 * (steps - min_relevance + 1) / (steps[-1] - min_relevance + 1)
     scale = np.where(steps < min_relevance, steps / (2 * min_relevance), above)
     return PooledPairs(
-        np.array([numbers[one.sample_id] for one in rows], dtype=np.intp),
-        np.interp([levels[one.key] for one in rows], steps, scale),
-        np.array([ranks.get(one.key, -1) for one in rows], dtype=np.intp),
-        np.array([one.best_rank - 1 for one in rows], dtype=np.intp),
-        np.array([one.probability for one in rows], dtype=np.float64),
-        np.array([float(grades[one.key] >= min_relevance) if one.key in grades else math.nan for one in rows]),
+        np.array([numbers[row.sample_id] for row in rows], dtype=np.intp),
+        np.interp([levels[row.key] for row in rows], steps, scale),
+        np.array([ranks.get(row.key, -1) for row in rows], dtype=np.intp),
+        np.array([row.best_rank - 1 for row in rows], dtype=np.intp),
+        np.array([row.probability for row in rows], dtype=np.float64),
+        np.array([float(grades[row.key] >= min_relevance) if row.key in grades else math.nan for row in rows]),
         np.array(list(lengths.values()), dtype=np.intp),
     )
 
@@ -181,7 +189,7 @@ def plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord
             f"{', '.join(draw.metrics)}; their grades correct the grades of the model in these metrics."
         )
     else:
-        keys = [one.key for one in pool.documents if one.judged is None]
+        keys = [document.key for document in pool.documents if document.judged is None]
         if not keys:
             raise BadValueError(f"runs: all {len(pool.documents):,} documents of the pool have a grade already")
         corrects = (

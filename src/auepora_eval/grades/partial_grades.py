@@ -55,7 +55,9 @@ class PartialGrades:
     @property
     def signature(self) -> str:
         """These grades as the gold of a signature."""
-        rows = sorted((*one.key, one.probability, self.levels[one.key], self.grades.get(one.key)) for one in self.pairs)
+        rows = sorted(
+            (*pair.key, pair.probability, self.levels[pair.key], self.grades.get(pair.key)) for pair in self.pairs
+        )
         return f"grades-{hashlib.sha256(repr(rows).encode()).hexdigest()[:8]}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +67,7 @@ class PartialGrades:
             "pairs": len(self.pairs),
             "drawn": len(self.pairs) if self.draw is None else len(self.draw.order),
             "graded": len(self.grades),
-            "known_before": sum(one.grade is not None for one in self.pairs),
+            "known_before": sum(pair.grade is not None for pair in self.pairs),
             "shown": list(SHOWN),
         }
 
@@ -82,7 +84,7 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
     found = find_pair_draw(grades) if draw is None else read_pair_draw(draw)
     if found is None:
         return _census(Path(grades), levels, human)
-    missing = next((one for one in found.pairs if one.key not in levels), None)
+    missing = next((pair for pair in found.pairs if pair.key not in levels), None)
     if missing is not None:
         raise DataFileError(
             Path(qrels),
@@ -90,7 +92,9 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
             f"document {missing.doc_id!r} of query {missing.sample_id!r} was part of the draw and has no grade here; "
             "give the qrels with the grades of the model",
         )
-    edited = next((one for one in found.pairs if one.grade is None and by_key[one.key].grade_by_model is None), None)
+    edited = next(
+        (pair for pair in found.pairs if pair.grade is None and by_key[pair.key].grade_by_model is None), None
+    )
     if edited is not None:
         raise DataFileError(
             Path(qrels),
@@ -100,9 +104,9 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
         )
     share = _check_order(Path(grades), found, human) / len(found.order)
     pairs = tuple(
-        one if one.grade is not None else replace(one, probability=one.probability * share) for one in found.pairs
+        pair if pair.grade is not None else replace(pair, probability=pair.probability * share) for pair in found.pairs
     )
-    known = {one.key: one.grade for one in found.pairs if one.grade is not None}
+    known = {pair.key: pair.grade for pair in found.pairs if pair.grade is not None}
     return PartialGrades(pairs, levels, {key: one.grade for key, one in human.items()} | known, found)
 
 
@@ -126,7 +130,7 @@ def _check_order(path: Path, draw: PairDraw, human: Mapping[GradeKey, Grade]) ->
     """The number of graded pairs; raises unless they are the first of the draw."""
     drawn, name = draw.order, draw.id
     positions = {one.key: number for number, one in enumerate(drawn)}
-    known = {one.key: one.grade for one in draw.pairs if one.grade is not None}
+    known = {pair.key: pair.grade for pair in draw.pairs if pair.grade is not None}
     for key, grade in human.items():
         what = f"document {key[1]!r} of query {key[0]!r}"
         if grade.draw and grade.draw != name:
@@ -170,7 +174,7 @@ def rescore_with_grades(
     samples = list(iter_samples(store, record.run_id, texts=False))
     ids = [sample.sample_id for sample in samples]
     known_ids = set(ids)
-    rows = [one for one in partial.pairs if one.sample_id in known_ids]
+    rows = [pair for pair in partial.pairs if pair.sample_id in known_ids]
     if not rows:
         raise BadValueError(f"the grades have no query of {record.run_id}; are the ids the same?")
     rankings = [
@@ -201,12 +205,12 @@ def rescore_with_grades(
 def partial_grades_text(results: Results) -> str:
     """The corrected metrics beside those by the model alone and by people alone."""
     rows = []
-    for one in results:
-        found = one.details["partial_grades"]
+    for result in results:
+        found = result.details["partial_grades"]
         alone = [(found[key]["value"], found[key]["interval"]) for key in ("model_only", "human_only")]
-        value = min(max(one.value, 0.0), 1.0)  # as stored it is the mean of the estimates of queries
-        cells = [cell for each in ((value, one.interval), *alone) for cell in _value_cells(*each)]
-        rows.append([one.name, *cells])
+        value = min(max(result.value, 0.0), 1.0)  # as stored it is the mean of the estimates of queries
+        cells = [cell for each in ((value, result.interval), *alone) for cell in _value_cells(*each)]
+        rows.append([result.name, *cells])
     headers = ["metric", "corrected", "95 % interval", "model only", "95 % interval", "human only", "95 % interval"]
     lines = [table(rows, headers=headers, right=(1, 3, 5)), ""]
     first = results[0].details["partial_grades"]
@@ -215,13 +219,15 @@ def partial_grades_text(results: Results) -> str:
         f"people graded {first['graded']:,} of {first['pairs']:,} pairs{before}; draw: {first['draw'] or 'all pairs'}"
     )
     lines.append("intervals are about queries of this kind; a query without a relevant document counts 0")
-    for one in results:
-        found = one.details["partial_grades"]
+    for result in results:
+        found = result.details["partial_grades"]
         if found.get("these_queries"):
             low, high = map(format_value, found["these_queries"])
-            lines.append(f"{one.name} of these {one.details['num_samples']:,} queries alone: {low} – {high}")
+            lines.append(f"{result.name} of these {result.details['num_samples']:,} queries alone: {low} – {high}")
         if found["num_unpooled"]:
-            lines.append(f"{one.name}: {found['num_unpooled']:,} documents of the top are not in the pool and count 0")
+            lines.append(
+                f"{result.name}: {found['num_unpooled']:,} documents of the top are not in the pool and count 0"
+            )
     return "\n".join(lines)
 
 
@@ -250,8 +256,8 @@ class _Estimate:
     ) -> _Estimate:
         """The mean over repeats."""
         measure, lowest = ranked_measure(metric), min_relevance_of(metric)
-        queries = list(dict.fromkeys(one.sample_id for one in rows))
-        pooled = {one.key for one in rows}
+        queries = list(dict.fromkeys(row.sample_id for row in rows))
+        pooled = {row.key for row in rows}
         values, model, human, errors, outside = [], [], [], [], 0
         for ranking in rankings:
             ranks: dict[GradeKey, int] = {}

@@ -79,7 +79,7 @@ class Pool:
     @property
     def num_judged(self) -> int:
         """Number of documents that are already judged."""
-        return sum(one.judged is not None for one in self.documents)
+        return sum(document.judged is not None for document in self.documents)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as a JSON object."""
@@ -366,7 +366,7 @@ def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
             )
         if Path(path).exists():
             return False
-    documents = {one.key: one for one in pool.documents}
+    documents = {document.key: document for document in pool.documents}
     write_pair_draw(record, draw)
     name = draw.id
     write_lines(Path(path), (_drawn_line(documents[one.key], name, one) for one in draw.order))

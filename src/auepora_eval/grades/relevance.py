@@ -61,7 +61,7 @@ class RelevanceReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON object."""
-        levels = Counter(one.grade for one in self.grades)
+        levels = Counter(grade.grade for grade in self.grades)
         return {
             "graded": len(self.grades),
             "by": provenance_counts(self.grades),
@@ -134,7 +134,7 @@ def judge_relevance(
     if qrels is not None and grades:
         write_grades(qrels, grades)
     named, prompt_id = model_name(relevance_judge.critic), relevance_judge.prompt.id
-    others = sum(one.by == "model" and (one.model, one.prompt) != (named, prompt_id) for one in grades)
+    others = sum(grade.by == "model" and (grade.model, grade.prompt) != (named, prompt_id) for grade in grades)
     return RelevanceReport(
         grades,
         len(missing) - failed["no_text"],

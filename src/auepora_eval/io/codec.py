@@ -457,8 +457,8 @@ class ErrorCollector:
 
     def call_each(self, function: Callable[..., ResultT], arguments: Iterable[tuple[Any, ...]]) -> list[ResultT]:
         """Call a function for each tuple of arguments; return the results of the calls without error."""
-        results = [self.call(function, *one) for one in arguments]
-        return [one for one in results if one is not None]
+        results = [self.call(function, *argument) for argument in arguments]
+        return [result for result in results if result is not None]
 
     def raise_errors(self) -> None:
         """Raise one ``LineError`` with all messages, if there are any."""

@@ -474,7 +474,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         """Raise ``ConflictError`` if these proposals cannot be accepted together; accepted ones are ignored."""
         self.refresh()
         with self._mutex:
-            found = [self._find(one) for one in dict.fromkeys(correction_ids)]
+            found = [self._find(correction_id) for correction_id in dict.fromkeys(correction_ids)]
             _check_acceptance([one for one in found if one.state != "accepted"], self._proposals.values())
 
     def _decide(self, ids: Iterable[str], state: CorrectionState, event: CorrectionEvent) -> list[Proposal]:
@@ -580,9 +580,9 @@ class CorrectedGold:
     def of(cls, corrections: Iterable[Correction]) -> CorrectedGold:
         """The gold after these corrections, in their order; the last one of a target counts."""
         latest: dict[CorrectionTarget, Correction] = {}
-        for one in corrections:
-            latest.pop(one.target, None)
-            latest[one.target] = one
+        for correction in corrections:
+            latest.pop(correction.target, None)
+            latest[correction.target] = correction
         if len({fingerprint for fingerprint, *_ in latest}) > 1:
             raise BadValueError("these corrections belong to several datasets; apply those of one at a time")
         grouped = group_pairs((correction.sample_id, correction) for correction in latest.values())
@@ -630,8 +630,8 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     relevant, candidates = sample.relevant_docs, sample.candidate_docs
 
     def with_grade(documents: list[Document] | None) -> list[Document]:
-        if any(one.doc_id == doc_id for one in documents or ()):
-            return [_graded(one, grade) if one.doc_id == doc_id else one for one in documents or ()]
+        if any(document.doc_id == doc_id for document in documents or ()):
+            return [_graded(document, grade) if document.doc_id == doc_id else document for document in documents or ()]
         listed = [one for one in (*(relevant or ()), *(candidates or ())) if one.doc_id == doc_id]
         added = listed or [_new_document(correction)]
         return [*(documents or ()), *(_graded(one, grade) for one in added)]

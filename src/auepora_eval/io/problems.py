@@ -193,7 +193,10 @@ def value_problem(error: Exception, raw: object, schema: RowSchema) -> str:
         return f"field {quote_text(_join_path(path, found[1]))} is missing"
     if "out of range" in message:
         return too_large_message(
-            next((one[0] for one in _invalid_values(raw) if isinstance(one[1], float)), _complete_path(path, raw))
+            next(
+                (invalid_value[0] for invalid_value in _invalid_values(raw) if isinstance(invalid_value[1], float)),
+                _complete_path(path, raw),
+            )
         )
     if found := _SPAN.fullmatch(path):
         return f"field {quote_text(found[1])} must be [start, end] with 0 <= start <= end"

@@ -322,12 +322,12 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
     if sentences is None:
         sentences = [{"text": response["text"], "citations": row.get("citations") or []}] if response["text"] else []
     answer = []
-    for one in sentences:
-        citations = one.get("citations", [])
+    for sentence in sentences:
+        citations = sentence.get("citations", [])
         for doc_id in citations:
             if doc_id not in indexes:
                 raise LineError(f"it cites {quote_text(doc_id)}, which is not among its retrieved documents")
-        answer.append({"text": one["text"], "citations": [indexes[doc_id] for doc_id in citations]})
+        answer.append({"text": sentence["text"], "citations": [indexes[doc_id] for doc_id in citations]})
     words = sum(len(one["text"].split()) for one in answer)
     extra = {key: value for key, value in row.get("extra", {}).items() if key not in _FORMAT_KEYS}
     head = {"topic_id": sample_id, "references": references}

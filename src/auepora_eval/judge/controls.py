@@ -122,7 +122,7 @@ class _Source:
     @cached_property
     def documents(self) -> list[Document]:
         """The gold documents that have a text."""
-        return [one for one in self.sample.relevant_docs or () if (one.text or "").strip()]
+        return [document for document in self.sample.relevant_docs or () if (document.text or "").strip()]
 
     @cached_property
     def reference_words(self) -> str:
@@ -130,12 +130,12 @@ class _Source:
 
     @cached_property
     def references(self) -> list[str]:
-        return [_padded_words(one) for one in self.sample.references]
+        return [_padded_words(reference) for reference in self.sample.references]
 
     @cached_property
     def known_words(self) -> str:
         """The question, references and gold documents: what occurs in them may be right."""
-        texts = [self.sample.query, *self.sample.references, *(one.text for one in self.documents)]
+        texts = [self.sample.query, *self.sample.references, *(document.text for document in self.documents)]
         return " ".join(map(_padded_words, texts))
 
 
@@ -144,11 +144,13 @@ class ControlSource:
 
     def __init__(self, samples: Iterable[EvaluationSample]) -> None:
         distinct = {
-            one.sample_id: one for one in samples if (one.query or "").strip() and "variant_of" not in one.labels
+            sample.sample_id: sample
+            for sample in samples
+            if (sample.query or "").strip() and "variant_of" not in sample.labels
         }
         ordered = sorted(distinct.values(), key=lambda one: _hash("sample", one.sample_id))
         self._sources = [_Source(one) for one in ordered]
-        self._with_reference = [one for one in self._sources if one.reference]
+        self._with_reference = [source for source in self._sources if source.reference]
         self._facts: dict[str, list[str]] = {}
         self._built: dict[str, tuple[list[Control], Iterator[Control]]] = {}
 
@@ -185,7 +187,7 @@ class ControlSource:
         short: str | None = None
         for other in self._others(self._with_reference, base, "answer") if base.reference else ():
             words = other.reference_words
-            if words in base.known_words or any(one in words for one in base.references):
+            if words in base.known_words or any(reference in words for reference in base.references):
                 continue
             if words.count(" ") > _MIN_WORDS:
                 return _control("other_answer", base, other.reference)
@@ -194,10 +196,10 @@ class ControlSource:
 
     def other_documents_item(self, base: _Source) -> Control | None:
         """The gold documents of another question, without the reference of this one in them."""
-        own_ids = {one.doc_id for one in base.sample.relevant_docs or ()}
+        own_ids = {document.doc_id for document in base.sample.relevant_docs or ()}
         for other in self._others(self._sources, base, "documents") if base.documents else ():
-            texts = [_padded_words(one.text) for one in other.documents]
-            shares = any(one.doc_id in own_ids for one in other.documents)
+            texts = [_padded_words(document.text) for document in other.documents]
+            shares = any(document.doc_id in own_ids for document in other.documents)
             if texts and not shares and not any(answer in text for answer in base.references for text in texts):
                 return _control("other_documents", base, base.reference, other.documents)
         return None
@@ -205,7 +207,7 @@ class ControlSource:
     def altered_fact_item(self, base: _Source) -> Control | None:
         """The reference with one date, year, number or name replaced by another one of the dataset."""
         question = _padded_words(base.sample.query)
-        facts = [one for one in find_facts(base.reference) if _padded_words(one.text) not in question]
+        facts = [fact for fact in find_facts(base.reference) if _padded_words(fact.text) not in question]
         for fact in sorted(facts, key=lambda one: _hash("fact", base.sample.sample_id, one.text)):
             pool = self._facts_of_kind(fact.kind)
             length = fact.text.count(" ")
@@ -400,8 +402,8 @@ class JudgeControls:
     def __init__(self, metrics: Iterable[JudgedMetric], samples: Sequence[EvaluationSample], count: int) -> None:
         source = ControlSource(itertools.islice(samples, SOURCE_SAMPLES))
         self.count, self._total = count, min(len(samples), SOURCE_SAMPLES)
-        self._metrics = {one: select_controls(one, source, count) for one in dict.fromkeys(metrics)}
-        self._outcomes: dict[JudgedMetric, list[ControlOutcome]] = {one: [] for one in self._metrics}
+        self._metrics = {metric: select_controls(metric, source, count) for metric in dict.fromkeys(metrics)}
+        self._outcomes: dict[JudgedMetric, list[ControlOutcome]] = {metric: [] for metric in self._metrics}
 
     async def judge(self, batch: Batch, start: int, metrics: Iterable[JudgedMetric], judge: JudgeClient) -> None:
         """Judge a batch whose first sample has the number ``start``, with the items that belong among its rows."""
@@ -461,20 +463,20 @@ def summarise_controls(
     verdicts: dict[str, list[bool]] = {}
     failed: Counter[str] = Counter()
     items: list[dict[str, Any]] = []
-    for one in sorted(outcomes, key=lambda one: (one.item.kind, one.item.sample.sample_id)):
+    for outcome in sorted(outcomes, key=lambda one: (one.item.kind, one.item.sample.sample_id)):
         item: dict[str, Any] = {
-            "id": one.item.sample.sample_id,
-            "kind": one.item.kind,
-            "sample_id": one.item.base_id,
-            "expected": _EXPECTED[kinds[one.item.kind]],
-            "score": one.score,
+            "id": outcome.item.sample.sample_id,
+            "kind": outcome.item.kind,
+            "sample_id": outcome.item.base_id,
+            "expected": _EXPECTED[kinds[outcome.item.kind]],
+            "score": outcome.score,
         }
-        if one.score is None:
-            failed[one.item.kind] += 1
-            item |= {"accepted": None, "reason": one.reason}
+        if outcome.score is None:
+            failed[outcome.item.kind] += 1
+            item |= {"accepted": None, "reason": outcome.reason}
         else:
-            item["accepted"] = accepted = _is_accepted(metric, one.item.kind, one.score)
-            verdicts.setdefault(one.item.kind, []).append(accepted != kinds[one.item.kind])
+            item["accepted"] = accepted = _is_accepted(metric, outcome.item.kind, outcome.score)
+            verdicts.setdefault(outcome.item.kind, []).append(accepted != kinds[outcome.item.kind])
         items.append(item)
     sides = [
         [wrong for kind, good in kinds.items() if good is accept for wrong in verdicts.get(kind, ())]

@@ -344,7 +344,7 @@ class Budget:
     def _over(self, *amounts: _UsageAmount) -> str | None:
         """The cap that these amounts together would exceed."""
         for name, cap in self._caps.items():
-            if sum(getattr(one, name) for one in amounts) > cap * (1 + 1e-12):
+            if sum(getattr(amount, name) for amount in amounts) > cap * (1 + 1e-12):
                 return name
         return None
 

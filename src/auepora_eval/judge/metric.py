@@ -272,7 +272,9 @@ def add_vote_step(derivation: Derivation, polls: Sequence[Poll]) -> Derivation:
     headers = ("voted on", *first.names, "panel")
     table = DerivationBuilder().table(title, headers, rows[:_SHOWN_VOTES]).steps
     steps = derivation.steps
-    later = [n for n, one in enumerate(steps) if one.table is not None and one.table.headers[:2] != ("time", "judge")]
+    later = [
+        n for n, step in enumerate(steps) if step.table is not None and step.table.headers[:2] != ("time", "judge")
+    ]
     place = later[0] if later else len(steps) - 1
     return replace(derivation, steps=(*steps[:place], *table, *steps[place:]))
 

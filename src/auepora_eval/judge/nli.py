@@ -77,9 +77,11 @@ class EntailmentFunction:
         if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004 -- an object whose call is async
         ):
-            return [_check_probability(await self._call_async(premise, one)) for one in statements]
+            return [_check_probability(await self._call_async(premise, statement)) for statement in statements]
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(_FUNCTION_POOL, lambda: [self._call(premise, one) for one in statements])
+        found = await loop.run_in_executor(
+            _FUNCTION_POOL, lambda: [self._call(premise, statement) for statement in statements]
+        )
         return list(map(_check_probability, found))
 
     async def _call_async(self, premise: str, statement: str) -> Any:
@@ -171,11 +173,11 @@ class NliModel(PairModel):
         pairs = [(part, statement) for statement in statements for part in parts]
         logits = self.logits(pairs)
         probabilities, cut = [], []
-        for one in logits:
-            if isinstance(one, InferenceFailure):
-                raise JudgeError(one.reason, one.message)
-            probabilities.append(label_probability(one[0], label_index))
-            cut.append(one[1])
+        for logit in logits:
+            if isinstance(logit, InferenceFailure):
+                raise JudgeError(logit.reason, logit.message)
+            probabilities.append(label_probability(logit[0], label_index))
+            cut.append(logit[1])
         if any(map(math.isnan, probabilities)):
             raise JudgeError("not_a_number", f"the model {self.model} gave no number for a pair of texts")
         width = len(parts)
@@ -261,7 +263,7 @@ class MiniCheckModel(OneTextModel):
         """Chunks of whole sentences."""
         spans = sentence_spans(premise)
         sentences = [premise[start:end] for start, end in spans]
-        sizes = [len(one.split()) for one in sentences] if _is_t5(loaded) else count_tokens(loaded, sentences)
+        sizes = [len(sentence.split()) for sentence in sentences] if _is_t5(loaded) else count_tokens(loaded, sentences)
         chunks: list[tuple[int, int]] = []
         used, limit = 0, 500 if _is_t5(loaded) else 400
         for (start, end), size in zip(spans, sizes, strict=True):

@@ -46,7 +46,7 @@ class NuggetTopic:
     def to_dict(self) -> dict[str, Any]:
         """The topic as a file stores it."""
         row = {"qid": self.qid, "query": self.query, **self.extra}
-        return {**row, "nuggets": [one.to_dict() for one in self.nuggets]}
+        return {**row, "nuggets": [nugget.to_dict() for nugget in self.nuggets]}
 
 
 def sample_nuggets(sample: EvaluationSample) -> list[Nugget] | None:
@@ -63,8 +63,8 @@ def parse_nuggets(values: object) -> list[Nugget]:
     if not isinstance(values, (list, tuple)):
         raise BadTypeError(f"nuggets are a list of objects with 'text' and 'importance', not {values!r:.80}")
     by_text: dict[str, Nugget] = {}
-    for index, one in enumerate(values):
-        nugget = one if isinstance(one, Nugget) else _parse_nugget(one, index)
+    for index, value in enumerate(values):
+        nugget = value if isinstance(value, Nugget) else _parse_nugget(value, index)
         key = " ".join(nugget.text.split()).lower()
         before = by_text.get(key)
         if before is None or (before.importance == "okay" and nugget.importance == "vital"):

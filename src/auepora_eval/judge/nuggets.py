@@ -103,7 +103,9 @@ def assign_nuggets(
         for output, failure in zip(outputs, Batch(samples, outputs).failures, strict=True)
     ]
     rows = [
-        (one, nuggets, answer) for one, answer in zip(samples, answers, strict=True) if (nuggets := sample_nuggets(one))
+        (sample, nuggets, answer)
+        for sample, answer in zip(samples, answers, strict=True)
+        if (nuggets := sample_nuggets(sample))
     ]
 
     async def one(judge: JudgeClient, row: tuple[EvaluationSample, list[Nugget], str]) -> NuggetTopic:
@@ -154,7 +156,7 @@ def _documents(sample: EvaluationSample, output: SystemOutputs | None) -> list[s
     if output is not None:
         found = [item.doc for item in output.retrieved]
     else:
-        found = [one for one in sample.relevant_docs or [] if _is_relevant(one.metadata)]
+        found = [document for document in sample.relevant_docs or [] if _is_relevant(document.metadata)]
     return [document.text for document in found if document.text.strip()]
 
 

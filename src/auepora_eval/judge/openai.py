@@ -147,7 +147,7 @@ def _searchable_text(body: str) -> str:
     parts = [found.get(key) for key in ("message", "code", "type", "param", "detail")]
     inner = found.get("innererror")
     parts += [inner.get("code")] if isinstance(inner, dict) else []
-    return " ".join(one[:_EXCERPT] for one in parts if isinstance(one, str))
+    return " ".join(part[:_EXCERPT] for part in parts if isinstance(part, str))
 
 
 def _error_in(body: str) -> Any:
@@ -240,7 +240,7 @@ def _text(content: Any) -> str:
 def _usage(value: Any) -> Usage:
     counts_by_name = value if isinstance(value, dict) else {}
     counts = (counts_by_name.get(name) for name in ("prompt_tokens", "completion_tokens"))
-    return Usage(*(max(0, one) if isinstance(one, int) else 0 for one in counts))
+    return Usage(*(max(0, count) if isinstance(count, int) else 0 for count in counts))
 
 
 # --- requests: messages, the schema, and fallbacks for what a server does not support --------------------------------

@@ -200,8 +200,8 @@ def decide(votes: Sequence[Vote], rule: VoteRule, label_values: Mapping[str, flo
     and among labels without values the one that the earliest member gave. Booleans and labels without values are
     always decided by the majority.
     """
-    numbers = [one.number for one in votes]
-    ordered = [one for one in numbers if one is not None]
+    numbers = [vote.number for vote in votes]
+    ordered = [number for number in numbers if number is not None]
     if rule == "majority" or isinstance(votes[0].answer, bool) or len(ordered) < len(votes):
         return _most_votes(votes)
     value = statistics.median(ordered) if rule == "median" else math.fsum(ordered) / len(ordered)
@@ -209,9 +209,9 @@ def decide(votes: Sequence[Vote], rule: VoteRule, label_values: Mapping[str, flo
 
 
 def _most_votes(votes: Sequence[Vote]) -> tuple[Any, float | None]:
-    counts = Counter(one.answer for one in votes)
+    counts = Counter(vote.answer for vote in votes)
     most = max(counts.values())
-    tied = [one for one in votes if counts[one.answer] == most]
+    tied = [vote for vote in votes if counts[vote.answer] == most]
     winner = min(tied, key=lambda one: 0.0 if one.value is None else one.value)  # the earliest of equal ones
     return winner.answer, winner.value
 
@@ -283,7 +283,7 @@ class PanelWeights:
             "prompt": self.prompt_id,
             "members": list(self.members),
             "coefficients": list(self.coefficients),
-            "fold_coefficients": [list(one) for one in self.fold_coefficients],
+            "fold_coefficients": [list(coefficient) for coefficient in self.fold_coefficients],
             "labels": [{"sample_id": one.sample_id, "answer": one.digest, "fold": one.fold} for one in self.items],
         }
 
@@ -420,7 +420,9 @@ class Panel(StructuredCritic):
         self._fixed: tuple[float, ...] | None = None
         stacked = "" if self.weights is None else f" {self.weights.digest}"
         self.name = f"panel({vote}{stacked}: {', '.join(self.member_names)})"
-        self.one_number = all(isinstance(one, LLMCritic) or getattr(one, "one_number", False) for one in self.judges)
+        self.one_number = all(
+            isinstance(judge, LLMCritic) or getattr(judge, "one_number", False) for judge in self.judges
+        )
         """Whether all members reply with bare numbers, so that the panel is asked for one, too."""
 
     @classmethod
@@ -455,8 +457,8 @@ class Panel(StructuredCritic):
             return ""
         own = [
             f"{name} ({family})"
-            for name, one in zip(self.member_names, self.judges, strict=True)
-            if (family := model_family(str(getattr(one, "model", name)))) in families
+            for name, judge in zip(self.member_names, self.judges, strict=True)
+            if (family := model_family(str(getattr(judge, "model", name)))) in families
         ]
         return (
             f"{' and '.join(own)} of the panel {'belongs' if len(own) == 1 else 'belong'} to the model family of the "
@@ -476,9 +478,9 @@ class Panel(StructuredCritic):
         if not is_voted:
             return await self._first_answer(ask, forms, request, record)
         outcomes = await asyncio.gather(
-            *(_ask_member(ask, one, forms, request, record) for one in self.judges), return_exceptions=True
+            *(_ask_member(ask, judge, forms, request, record) for judge in self.judges), return_exceptions=True
         )
-        replies, votes, errors = zip(*(_read_outcome(one, forms, request) for one in outcomes), strict=True)
+        replies, votes, errors = zip(*(_read_outcome(outcome, forms, request) for outcome in outcomes), strict=True)
         if not any(replies):
             raise self._failure(errors)
         decided = self._decide(votes, forms, coefficients, request)
@@ -512,15 +514,15 @@ class Panel(StructuredCritic):
         coefficients: tuple[float, ...] | None,
         request: JudgeRequest,
     ) -> dict[VotePath, tuple[Any, float | None]]:
-        paths = dict.fromkeys(path for one in votes for path in one or ())
+        paths = dict.fromkeys(path for vote in votes for path in vote or ())
         if coefficients is None:
             return {
                 path: decide(
-                    [one[path] for one in votes if one is not None and path in one], self.vote, forms.label_values
+                    [vote[path] for vote in votes if vote is not None and path in vote], self.vote, forms.label_values
                 )
                 for path in paths
             }
-        numbers = [[math.nan if one is None else _number(one.get(path)) for one in votes] for path in paths]
+        numbers = [[math.nan if vote is None else _number(vote.get(path)) for vote in votes] for path in paths]
         if len(paths) != 1 or np.isnan(numbers).all():
             raise BadValueError(
                 f"'vote: stacked' is for metrics with one number per answer; '{request.metric}' asks for "
@@ -528,7 +530,7 @@ class Panel(StructuredCritic):
             )
         (path,), (row,) = paths, numbers
         value = float(stacked_probability(coefficients, row)[0])
-        given = [one[path] for one in votes if one is not None]
+        given = [vote[path] for vote in votes if vote is not None]
         return {path: (_nearest_answer(value, given, forms.label_values), value)}
 
     def _coefficients(self, request: JudgeRequest) -> tuple[float, ...] | None:
@@ -544,7 +546,7 @@ class Panel(StructuredCritic):
         return self.weights.coefficients_for(item.sample_id, item.answer)
 
     def _failure(self, errors: Sequence[JudgeError | None]) -> JudgeError:
-        known = [(name, one) for name, one in zip(self.member_names, errors, strict=False) if one is not None]
+        known = [(name, error) for name, error in zip(self.member_names, errors, strict=False) if error is not None]
         reasons = {one.reason for _, one in known}
         shown = "; ".join(f"{name}: {one}" for name, one in known)
         return JudgeError(
@@ -577,7 +579,7 @@ async def _ask_member(
         )
         for one in asked
     ]
-    answers = await gather_all(ask(member, one) for one in requests)
+    answers = await gather_all(ask(member, request) for request in requests)
     return forms.reply(member, answers) if answers else None
 
 
@@ -605,7 +607,7 @@ def _voted_judgement(
     replies: Sequence[MemberReply | None], decided: Mapping[VotePath, tuple[Any, float | None]], request: JudgeRequest
 ) -> Judgement:
     """The judgement of the panel: the decisions, and the free text of the first member that wrote some."""
-    answered = [one for one in replies if one is not None]
+    answered = [reply for reply in replies if reply is not None]
     base = max(answered, key=lambda one: len(one.answer))  # the first of equal ones; a bare number has no text
     answers: dict[VotePath, Any] = {}
     for path, (answer, value) in decided.items():
@@ -625,11 +627,11 @@ def _number(vote: Vote | None) -> float:
 
 def check_members(judges: Sequence[object]) -> tuple[str, ...]:
     """The names of the members; raises unless these are two different judges or more."""
-    for one in judges:
-        if isinstance(one, Panel):
-            raise BadValueError(f"a panel cannot be a member of a panel ({one.name}): name its judges instead")
-        if not isinstance(one, (LLMCritic, StructuredCritic)):
-            raise BadTypeError(f"a member of a panel must be an LLMCritic or a StructuredCritic, not {one!r:.80}")
+    for judge in judges:
+        if isinstance(judge, Panel):
+            raise BadValueError(f"a panel cannot be a member of a panel ({judge.name}): name its judges instead")
+        if not isinstance(judge, (LLMCritic, StructuredCritic)):
+            raise BadTypeError(f"a member of a panel must be an LLMCritic or a StructuredCritic, not {judge!r:.80}")
     names = tuple(map(critic_name, judges))
     if len(names) < 2:
         raise BadValueError(f"a panel needs two judges or more, not {len(names)}")
@@ -684,7 +686,7 @@ def num_panel_columns(panel: Panel | None) -> int:
 def panel_columns(panel: Panel | None, item: JudgedItem | None) -> tuple[float, ...]:
     """The statistics of the polls about one answer; zeros if there is none."""
     totals = [0.0] * num_panel_columns(panel)
-    polls = [] if panel is None or item is None else [one for one in item.polls if one.names == panel.member_names]
+    polls = [] if panel is None or item is None else [poll for poll in item.polls if poll.names == panel.member_names]
     start = len(_ITEM_COLUMNS)
     for poll in polls:
         for place, error in enumerate(poll.errors):
@@ -703,12 +705,12 @@ def panel_columns(panel: Panel | None, item: JudgedItem | None) -> tuple[float, 
 def _item_statistics(votes: Sequence[Vote]) -> tuple[float, ...]:
     """One item: pairs of members and those that agree; number, sum, sum of squares and spread of the values."""
     n = len(votes)
-    equal = sum(count * (count - 1) // 2 for count in Counter(one.answer for one in votes).values())
-    values = [one.number for one in votes if one.number is not None]
+    equal = sum(count * (count - 1) // 2 for count in Counter(vote.answer for vote in votes).values())
+    values = [vote.number for vote in votes if vote.number is not None]
     if n < 2 or len(values) < n:
         return 1.0, n * (n - 1) / 2, float(equal), 0.0, 0.0, 0.0, 0.0
     total, squares = math.fsum(values), math.fsum(value * value for value in values)
-    spread = math.fsum((one - other) ** 2 for one in values for other in values) / (n - 1)
+    spread = math.fsum((value - other) ** 2 for value in values for other in values) / (n - 1)
     return 1.0, n * (n - 1) / 2, float(equal), float(n), total, squares, spread
 
 

@@ -560,12 +560,12 @@ def _is_answer(value: dict[str, Any], schema: Mapping[str, Any]) -> bool:
 def _single_reading(answers: list[ParsedObject], schema: Mapping[str, Any]) -> ParsedAnswer:
     readings: list[ParsedAnswer] = []
     errors: list[SchemaMismatchError] = []
-    for one in answers:
+    for answer in answers:
         try:
-            readings.append(_coerce_object(one, schema))
+            readings.append(_coerce_object(answer, schema))
         except SchemaMismatchError as error:
             errors.append(error)
-    if (readings and errors) or any(one.answer != readings[0].answer for one in readings):
+    if (readings and errors) or any(reading.answer != readings[0].answer for reading in readings):
         raise SchemaMismatchError("the answer holds several objects that say different things")
     if errors:
         raise errors[0]
@@ -590,7 +590,7 @@ def _read_bare_value(text: str, schema: Mapping[str, Any]) -> ParsedAnswer | Non
                 raise SchemaMismatchError("the answer names a value that cannot be read")
             readings += [reading] if reading else []
         at += len(line)
-    if any(one.answer != readings[0].answer for one in readings):
+    if any(reading.answer != readings[0].answer for reading in readings):
         raise SchemaMismatchError("the answer names several values")
     return readings[0] if len(readings) == 1 else ParsedAnswer(readings[0].answer) if readings else None
 

@@ -81,14 +81,14 @@ class PreferenceReport:
     @property
     def counts(self) -> dict[str, int]:
         """Pairs by outcome; ``inconsistent`` ones are among the ties, ``flipped`` among the inconsistent."""
-        verdicts = Counter(one.verdict for one in self.queries)
-        reasons = Counter(one.reason for one in self.queries if one.reason)
+        verdicts = Counter(query.verdict for query in self.queries)
+        reasons = Counter(query.reason for query in self.queries if query.reason)
         return {
             "a_wins": verdicts["a"],
             "b_wins": verdicts["b"],
             "ties": verdicts["tie"],
-            "inconsistent": sum(one.consistent is False for one in self.queries),
-            "flipped": sum({one.a_first, one.b_first} in ({"first"}, {"second"}) for one in self.queries),
+            "inconsistent": sum(query.consistent is False for query in self.queries),
+            "flipped": sum({query.a_first, query.b_first} in ({"first"}, {"second"}) for query in self.queries),
             "judge_failed": verdicts["failed"],
             "skipped": verdicts["skipped"],
             **{f"because_{reason}": count for reason, count in sorted(reasons.items())},
@@ -130,7 +130,7 @@ class PreferenceReport:
                 "num_decided": self.num_decided,
                 "order_decides": self.order_decides,
             },
-            "per_query": [asdict(one) for one in self.queries],
+            "per_query": [asdict(query) for query in self.queries],
         }
 
     def to_markdown(self) -> str:
@@ -342,9 +342,9 @@ def _report(
 ) -> PreferenceReport:
     codes = sample_clusters(samples)
     units = np.arange(len(samples), dtype=np.intp) if codes is None else codes
-    rows = np.array([row for row, one in enumerate(queries) if one.verdict in _FOR_B], dtype=np.intp)
+    rows = np.array([row for row, query in enumerate(queries) if query.verdict in _FOR_B], dtype=np.intp)
     values = np.array([_FOR_B[queries[row].verdict] for row in rows])
-    failed = sum(one.verdict == "failed" for one in queries)
+    failed = sum(query.verdict == "failed" for query in queries)
     interval, p_value, bounds = None, None, None
     if len(rows):
         interval = mean_interval(values, clusters=units[rows], lowest=0.0, highest=1.0)
@@ -373,8 +373,8 @@ def _first_wins(queries: Sequence[QueryPreference], units: Ints) -> tuple[float 
     """Proportion of verdicts, ties excluded, for the answer shown first; 0.5 without position bias."""
     first_won: list[float] = []
     owners: list[int] = []
-    for unit, one in zip(units.tolist(), queries, strict=True):
-        for verdict in (one.a_first, one.b_first):
+    for unit, query in zip(units.tolist(), queries, strict=True):
+        for verdict in (query.a_first, query.b_first):
             if verdict in ("first", "second"):
                 first_won.append(float(verdict == "first"))
                 owners.append(unit)

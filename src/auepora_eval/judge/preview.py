@@ -242,13 +242,13 @@ def preview(
 
     ``exclusions`` has by metric the ids of the samples that it does not judge.
     """
-    judged = [part for one in metrics if isinstance(one, BatchMetric) for part in judged_parts(one)]
+    judged = [part for metric in metrics if isinstance(metric, BatchMetric) for part in judged_parts(metric)]
 
     async def count_requests(session: PreviewSession) -> None:
         session.exclusions = exclusions
         batch = Batch(samples, outputs)
         if policy.controls:
-            top_level = (one for one in metrics if isinstance(one, JudgedMetric))
+            top_level = (metric for metric in metrics if isinstance(metric, JudgedMetric))
             await JudgeControls(top_level, samples, policy.controls).judge(batch, 0, judged, session)
         else:
             await judge_batch(batch, judged, session)
@@ -297,4 +297,4 @@ def _row(name: str, estimate: UsageEstimate) -> tuple[str, ...]:
         estimate.prompt_tokens,
         estimate.completion_tokens,
     )
-    return (name, *(f"{one:,}" for one in counts), cost)
+    return (name, *(f"{count:,}" for count in counts), cost)

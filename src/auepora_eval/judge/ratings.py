@@ -256,7 +256,7 @@ def parse_scale(option: object) -> RatingScale:
 
 def _check_labels(labels: Iterable[object]) -> tuple[str, ...]:
     # YAML reads a bare yes or no as a boolean.
-    texts = tuple({True: "yes", False: "no"}[one] if isinstance(one, bool) else one for one in labels)
+    texts = tuple({True: "yes", False: "no"}[label] if isinstance(label, bool) else label for label in labels)
     for text in texts:
         if not isinstance(text, str) or not text.strip() or text != text.strip() or "\n" in text:
             raise BadOptionError("scale", f"a class is a name in one line, not {text!r:.80}")
@@ -545,15 +545,15 @@ class RatingPrompt:
         scale = self.scale
         made: dict[str, Any] = {}
         expected: dict[str, float] = {}
-        for name, one in zip(self.scored_names, answers, strict=True):
+        for name, answer in zip(self.scored_names, answers, strict=True):
             key = SCORE if len(self.names) == 1 else name
-            made[key] = number = one.answer.get(SCORE)
-            if one.weighted is not None:
-                expected[key] = scale.normalise(one.weighted)
+            made[key] = number = answer.answer.get(SCORE)
+            if answer.weighted is not None:
+                expected[key] = scale.normalise(answer.weighted)
             elif isinstance(scale, ClassScale) and not isinstance(number, str):  # the value of a class
                 expected[key] = scale.normalise(number)
                 made[key] = scale.nearest_label(expected[key])
-        reasons = [one.rationale for one in answers if one.rationale]
+        reasons = [answer.rationale for answer in answers if answer.rationale]
         return MemberReply({"rationale": reasons[0], **made} if reasons else made, expected)
 
 

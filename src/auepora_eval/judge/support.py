@@ -92,11 +92,11 @@ async def extract_claims(
     )
     answer = await judge.ask(critic, request)
     claims = answer.answer.get("claims")
-    if not isinstance(claims, (list, tuple)) or not all(isinstance(one, str) for one in claims):
+    if not isinstance(claims, (list, tuple)) or not all(isinstance(claim, str) for claim in claims):
         raise JudgeError(
             "unparseable", f"the judge gave {claims!r:.80} where a list of claims was asked for", raw=answer.raw
         )
-    return list(dict.fromkeys(one.strip() for one in claims if one.strip()))
+    return list(dict.fromkeys(claim.strip() for claim in claims if claim.strip()))
 
 
 # --- support: fully, partially or not at all -------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class VerdictForm:
         requests = [make_request(critic, part) for part in parts]
         if isinstance(critic, Panel) and not bare:
             forms = (MemberForms(self._member_reply, partial(member_requests, part), values) for part in parts)
-            requests = [replace(request, forms=one) for request, one in zip(requests, forms, strict=True)]
+            requests = [replace(request, forms=form) for request, form in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
         parse = self.parse_number if bare else self._parse_object
         return [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
@@ -316,7 +316,7 @@ class VerdictForm:
         number = row.get("number") if isinstance(row, Mapping) else None
         label_text = row.get("verdict") if isinstance(row, Mapping) else None
         label = label_text.strip().lower() if isinstance(label_text, str) else None
-        level = next((one for one in self.levels if one.label == label), None)
+        level = next((level for level in self.levels if level.label == label), None)
         if level is None or isinstance(number, bool) or not isinstance(number, int):
             raise JudgeError("unparseable", f"the judge gave {row!r:.80} where a verdict was asked for", raw=raw)
         assert isinstance(row, Mapping)
@@ -329,7 +329,7 @@ class VerdictForm:
         elif not returns_number_only(critic):
             return MemberReply(answers[0].answer)
         else:
-            labels = [verdict.level.label for one in answers for verdict in self.parse_number(one, 1)]
+            labels = [verdict.level.label for answer in answers for verdict in self.parse_number(answer, 1)]
         rows = [{"number": number, "why": "", "verdict": label} for number, label in enumerate(labels, start=1)]
         return MemberReply({"verdicts": rows})
 
@@ -347,11 +347,11 @@ async def _verdicts_by_nli(
     scores = await (nli.score(evidence, statements) if shared is None else shared(nli, evidence, statements))
     return [
         SupportVerdict(
-            SupportLevel.FULL if one.probability >= nli.threshold else SupportLevel.NONE,
-            f"entailed at {one.probability:.2f}",
-            one.cut,
+            SupportLevel.FULL if score.probability >= nli.threshold else SupportLevel.NONE,
+            f"entailed at {score.probability:.2f}",
+            score.cut,
         )
-        for one in scores
+        for score in scores
     ]
 
 

@@ -76,7 +76,7 @@ def format_label(label: Label) -> str:
 
 def decided_label(labels: Sequence[Label], *, by_majority: bool = False) -> str:
     """The label of an item for display: the adjudicated one, else that of all annotators, or of most of them."""
-    counted = [one for one in labels if one.adjudicated] or labels
+    counted = [label for label in labels if label.adjudicated] or labels
     if by_majority:
         return "right" if 2 * sum(one.value for one in counted) > len(counted) else "wrong"
     names = {format_label(one) for one in counted}
@@ -202,7 +202,7 @@ def aggregate_labels(labels: Iterable[Label], scale: Scale | None = None) -> Agg
         sample: [one for one in own_labels.values() if one.adjudicated] or list(own_labels.values())
         for sample, own_labels in by_sample.items()
     }
-    numbers = {sample: [_normalised(one, scale) for one in own_labels] for sample, own_labels in used.items()}
+    numbers = {sample: [_normalised(label, scale) for label in own_labels] for sample, own_labels in used.items()}
     verdicts = all(value in (0.0, 1.0) for own_labels in numbers.values() for value in own_labels)
     values: dict[str, float] = {}
     ties = []
@@ -279,7 +279,7 @@ class AnnotatorAgreement:
         """The values as a JSON object."""
         return {
             **self.raters.to_dict(),
-            "disputes": [one.to_dict() for one in self.disputes],
+            "disputes": [dispute.to_dict() for dispute in self.disputes],
             "models": list(self.models),
             "chosen": self.chosen,
             **({"left_out": self.left_out} if self.left_out else {}),

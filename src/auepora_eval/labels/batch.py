@@ -118,9 +118,9 @@ class LabelBatch:
 
         Without a scale this is the name of one choice; on a scale one grade for each answer.
         """
-        names = [one.name for one in self.choices]
+        names = [choice.name for choice in self.choices]
         expected = 1 if self.scale is None else self.answers
-        if len(values) != expected or any(one not in names for one in values):
+        if len(values) != expected or any(value not in names for value in values):
             count = "one value" if expected == 1 else f"{expected} values"
             raise BadValueError(f"label: {count} of {', '.join(names)} expected, not {', '.join(values)!r:.80}")
         return tuple(map(int, values)) if self.scale is not None else CHOICE_LABELS[values[0]]
@@ -128,8 +128,8 @@ class LabelBatch:
     def describe(self, labels: tuple[str | float, ...]) -> str:
         """The labels of an annotator for the answers of an item, in the order shown, in words."""
         if self.scale is not None:
-            return ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels)
-        return next((one.text for one in self.choices if CHOICE_LABELS[one.name] == labels), "")
+            return ", ".join(label if isinstance(label, str) else f"{label:g}" for label in labels)
+        return next((choice.text for choice in self.choices if CHOICE_LABELS[choice.name] == labels), "")
 
     def file(self, suffix: str) -> Path:
         """The path of one of its files."""

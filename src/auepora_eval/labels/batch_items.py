@@ -88,8 +88,8 @@ class ItemReader:
         first = items[0]
         references = first.references if "reference" in self.batch.shown else ()
         shown = {
-            "documents": any(one.documents for one in answers),
-            "relevance": any(document.gold for one in answers for document in one.documents),
+            "documents": any(answer.documents for answer in answers),
+            "relevance": any(document.gold for answer in answers for document in answer.documents),
             "reference": bool(references),
         }
         names = tuple(name for name, is_shown in shown.items() if is_shown)
@@ -108,8 +108,8 @@ class ItemReader:
         if "documents" not in self.batch.shown:
             return ()
         if "relevance" not in self.batch.shown:
-            documents = [replace(one, gold=False) for one in documents if one.rank is not None]
-        return tuple(replace(one, doc_id="") if self.batch.blind else one for one in documents)
+            documents = [replace(document, gold=False) for document in documents if document.rank is not None]
+        return tuple(replace(document, doc_id="") if self.batch.blind else document for document in documents)
 
     def _read_grade(self, number: int, entry: BatchEntry) -> BatchItem:
         found: LabelItem | None = None

@@ -107,13 +107,13 @@ class BatchJournal(LabelJournal):
         """
         new: list[Label | LabelEvent] = []
         is_partial = len(self.item_labels.get(number, {}).get(name, ())) < len(labels)
-        for one in labels:
-            before = self.find(one.key) if len(labels) > 1 else None
-            if isinstance(before, Label) and before.id != one.id:
-                if before.label == one.label:
+        for label in labels:
+            before = self.find(label.key) if len(labels) > 1 else None
+            if isinstance(before, Label) and before.id != label.id:
+                if before.label == label.label:
                     continue
-                new += [LabelEvent("retract", one.key, at=current_time())] if is_partial else []
-            new.append(one)
+                new += [LabelEvent("retract", label.key, at=current_time())] if is_partial else []
+            new.append(label)
         return new or labels
 
     def is_accepted(self, number: int) -> bool:

@@ -106,7 +106,7 @@ BatchPlanner = Callable[[RunStore, BatchOptions, tuple[RunRecord, ...]], BatchPl
 def plan_items(store: RunStore, options: BatchOptions, planners: Mapping[Purpose, BatchPlanner]) -> BatchPlan:
     """Draw the items of a batch and forecast what their labels can decide; nothing is written."""
     options = _check_batch_options(options)
-    records = tuple(store.find(one) for one in options.runs)
+    records = tuple(store.find(run) for run in options.runs)
     plan = planners[options.purpose](store, options, records)
     total = len(plan.entries) * options.annotators
     figures = {"items": len(plan.entries), "annotators": options.annotators, **plan.figures}
@@ -147,7 +147,7 @@ def _check_batch_options(options: BatchOptions) -> BatchOptions:
 
 def sample_positions(store: RunStore, record: RunRecord) -> dict[str, int]:
     """The position of each sample in the dataset of a run."""
-    return {one: position for position, one in enumerate(store.sample_ids(record.run_id))}
+    return {sample_id: position for position, sample_id in enumerate(store.sample_ids(record.run_id))}
 
 
 def plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
@@ -181,7 +181,7 @@ def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     if options.dataset is None:
         raise BadValueError("dataset: give the file of the drafts")
     drafts = tuple(load_dataset(options.dataset))
-    entries = tuple(BatchEntry(one.sample_id, (place,)) for place, one in enumerate(drafts))
+    entries = tuple(BatchEntry(draft.sample_id, (place,)) for place, draft in enumerate(drafts))
     sentences = (f"{len(drafts):,} drafts; when the batch is closed, the accepted ones are written to a file.",)
     return BatchPlan(options, store, records, None, entries, None, sentences, {"n": len(drafts)}, drafts)
 
@@ -204,7 +204,7 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         id=options.id,
         title=options.title,
         purpose=options.purpose,
-        runs=tuple(one.run_id for one in plan.runs),
+        runs=tuple(run.run_id for run in plan.runs),
         metric=plan.metric,
         scale=options.scale,
         instructions=options.instructions,

@@ -198,8 +198,8 @@ class LabelDraw:
         """How each drawn sample was selected."""
         probabilities = self.probabilities()
         return {
-            one: Selection(self.id, probabilities[one], position)
-            for position, one in enumerate(self.sample_ids, start=1)
+            sample_id: Selection(self.id, probabilities[sample_id], position)
+            for position, sample_id in enumerate(self.sample_ids, start=1)
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -406,9 +406,9 @@ def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw ({type(error).__name__}: {error}); restore it, or label into another file"
         raise DataFileError(path, None, problem) from error
-    if any(one.id != one.digest for one in draws):
+    if any(draw.id != draw.digest for draw in draws):
         raise DataFileError(path, None, "the record of the draw was changed after the draw; restore it")
-    return {one.key: one for one in draws}
+    return {draw.key: draw for draw in draws}
 
 
 def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:

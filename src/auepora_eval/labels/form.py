@@ -205,7 +205,7 @@ def _undo(state: FormState) -> tuple[FormState, LabelChange | None]:
         return replace(state, message="there is nothing to undo"), None
     step = state.steps[-1]
     labels = {
-        position: one for position, one in state.labels.items() if position != step.position or step.given is None
+        position: label for position, label in state.labels.items() if position != step.position or step.given is None
     }
     undone = replace(
         state,

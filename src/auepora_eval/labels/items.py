@@ -112,9 +112,9 @@ def read_items(
     outputs = {row.sample_id: row.output for row in store.outputs(run_id, repeat=0) if row.sample_id in wanted_ids}
     match = plan_conventions(store.get(run_id)).match
     return tuple(
-        build_item(samples[one], outputs[one], (previous_labels or {}).get(one, ()), match=match)
-        for one in sample_ids
-        if one in samples and one in outputs
+        build_item(samples[sample_id], outputs[sample_id], (previous_labels or {}).get(sample_id, ()), match=match)
+        for sample_id in sample_ids
+        if sample_id in samples and sample_id in outputs
     )
 
 
@@ -133,10 +133,10 @@ def read_pairs(
         (item.sample_id, run): replace(item, run=run) for run in runs for item in read_items(store, run, sample_ids)
     }
     return tuple(
-        items[one, run]
-        for one in sample_ids
-        for run in (runs if hash_uniform(seed, "first answer", one) < 0.5 else runs[::-1])
-        if (one, run) in items
+        items[sample_id, run]
+        for sample_id in sample_ids
+        for run in (runs if hash_uniform(seed, "first answer", sample_id) < 0.5 else runs[::-1])
+        if (sample_id, run) in items
     )
 
 

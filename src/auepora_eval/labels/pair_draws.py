@@ -58,13 +58,13 @@ class PairDraw:
     @property
     def order(self) -> list[DrawnPair]:
         """The drawn pairs in the order of grading."""
-        return sorted((one for one in self.pairs if one.position is not None), key=lambda one: one.position or 0)
+        return sorted((pair for pair in self.pairs if pair.position is not None), key=lambda one: one.position or 0)
 
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file stores it."""
         pairs = [
-            {name: value for name in DrawnPair.__dataclass_fields__ if (value := getattr(one, name)) is not None}
-            for one in self.pairs
+            {name: value for name in DrawnPair.__dataclass_fields__ if (value := getattr(pair, name)) is not None}
+            for pair in self.pairs
         ]
         return {
             "draw": self.id,

@@ -325,7 +325,7 @@ class LabelQueue:
         """The progress of all annotators; for the organiser, since it contains their names."""
         with self._reading():
             journal, leases = self._journal, self._leases.read()
-            counts = {one: count for one in journal.item_labels if (count := len(journal.complete_labels(one)))}
+            counts = {label: count for label in journal.item_labels if (count := len(journal.complete_labels(label)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
             names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
             names |= dict.fromkeys(journal.claims)
@@ -359,7 +359,7 @@ class LabelQueue:
     def disagreements(self, adjudicator: str = "", others: Collection[str] = ()) -> list[ItemDisagreement]:
         """The items that annotators labelled differently, with their labels."""
         with self._public_errors(), self._reading():
-            names = dict.fromkeys(one.annotator for one in self._journal.labels if not one.adjudicated)
+            names = dict.fromkeys(label.annotator for label in self._journal.labels if not label.adjudicated)
             places = {name: place for place, name in enumerate(names, start=1)}
             found = []
             for number in sorted(filter(self._journal.differs, self._journal.item_labels)):
@@ -447,7 +447,7 @@ class LabelQueue:
 
     def _format(self, number: int, labels: Mapping[LabelKey, Label]) -> str:
         """The labels of an annotator for an item in words."""
-        by_run = {one.run: one for one in labels.values()}
+        by_run = {label.run: label for label in labels.values()}
         return self.batch.describe(tuple(by_run[key.run].label for key in self._keys(number, "") if key.run in by_run))
 
     @contextmanager

@@ -49,7 +49,7 @@ class SampleWeights:
             return None
         if self.extended:
             return "samples were added to the draw after the first label, so that their number was not fixed before it"
-        drawn = {one for draw in self.draws for one in draw.sample_ids}
+        drawn = {sample_id for draw in self.draws for sample_id in draw.sample_ids}
         if not drawn:
             return "the draw is not recorded next to the labels, so that its size is not known"
         if drawn - self.labelled:
@@ -270,7 +270,7 @@ def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset
 
 def _gap_notes(draw: LabelDraw, labelled: Collection[str]) -> list[str]:
     """A note if samples without a label come before labelled ones: samples that were skipped may be harder."""
-    places = [place for place, one in enumerate(draw.sample_ids) if one in labelled]
+    places = [place for place, sample_id in enumerate(draw.sample_ids) if sample_id in labelled]
     missing = places[-1] + 1 - len(places) if places else 0
     if not missing:
         return []
@@ -313,6 +313,6 @@ def _of_several(
                 f"the labels come from {len(drawn)} draws ({', '.join(drawn)}), and draw {name} has different "
                 "probabilities for different samples, so that they cannot be combined; give the labels of one draw"
             )
-    ids = everything & {one for probabilities in drawn.values() for one in probabilities}
+    ids = everything & {probability for probabilities in drawn.values() for probability in probabilities}
     note = "the labels come from different draws, taken together as one random sample"
     return SampleWeights(ids, draws=tuple(recorded), notes=(note,), labelled=everything)

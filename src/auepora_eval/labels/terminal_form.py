@@ -253,11 +253,13 @@ def rubric(scale: LabelScale | None) -> str:
 def _item(state: FormState, item: LabelItem) -> Iterator[str]:
     """Documents first, so that question and answer are next to the prompt."""
     documents = [one for one in item.evidence if one.rank is not None or not state.blind]
-    retrieved = sum(one.rank is not None for one in documents)
+    retrieved = sum(document.rank is not None for document in documents)
     if not documents:
         yield "Nothing was retrieved."
-    for one in documents:
-        yield from _section(_document_heading(one, retrieved, state.blind), one.text or "(its text is not stored)")
+    for document in documents:
+        yield from _section(
+            _document_heading(document, retrieved, state.blind), document.text or "(its text is not stored)"
+        )
     if item.conversation:
         yield from _section("Before", item.conversation)
     yield from _section("Question", item.question)

@@ -228,7 +228,7 @@ def _match_block(
 
     filled = np.flatnonzero(both)
     outcomes = run_in_batches(both[filled] ** 2, lambda some: match(filled[some]), tokens=most)
-    missing[filled] |= [isinstance(one, InferenceFailure) for one in outcomes]
+    missing[filled] |= [isinstance(outcome, InferenceFailure) for outcome in outcomes]
     for rows, nearest in pending:
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             is_token = np.arange(values.shape[1]) < counts[texts][:, None]

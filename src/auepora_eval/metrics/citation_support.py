@@ -43,13 +43,17 @@ class SentenceSupport:
 
 def citation_recall(sentences: Sequence[SentenceSupport]) -> float:
     """The proportion of sentences that their citations support."""
-    return sum(one.supported for one in sentences) / len(sentences)
+    return sum(sentence.supported for sentence in sentences) / len(sentences)
 
 
 def citation_precision(sentences: Sequence[SentenceSupport]) -> float:
     """The proportion of citations that belong to a supported sentence and are needed; 0 without citations."""
-    cited = sum(one.citations for one in sentences)
-    return sum(one.citations - one.redundant for one in sentences if one.supported) / cited if cited else 0.0
+    cited = sum(sentence.citations for sentence in sentences)
+    return (
+        sum(sentence.citations - sentence.redundant for sentence in sentences if sentence.supported) / cited
+        if cited
+        else 0.0
+    )
 
 
 def citation_f1(sentences: Sequence[SentenceSupport]) -> float:
@@ -134,9 +138,9 @@ class CitationSupportMetric(VerdictMetric):
             return Score.skip("no_sentences")
         if not sentences:
             return Score.skip("empty_answer")
-        if not any(one.citations for one in sentences) and output.citations:
+        if not any(sentence.citations for sentence in sentences) and output.citations:
             return Score.skip("whole_answer")
-        judged = [one for sentence in sentences for one in self.judged_citations(sentence)]
+        judged = [judged_citation for sentence in sentences for judged_citation in self.judged_citations(sentence)]
         if any(not (output.retrieved[one.place].doc.text or "").strip() for one in judged if one.place is not None):
             return Score.skip("no_text")
         if all(one.place is None for one in judged):
@@ -194,7 +198,7 @@ class CitationSupportMetric(VerdictMetric):
 
 
 def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
-    cited = [one for sentence in sentences for one in sentence.citations]
+    cited = [citation for sentence in sentences for citation in sentence.citations]
     uncited = sum(not sentence.citations for sentence in sentences)
     return len(sentences), len(cited), uncited, sum(one.place is None for one in cited)
 
@@ -216,7 +220,7 @@ class AlceMetric(CitationSupportMetric):
 
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The first citations; none of a sentence that cites a document that was not retrieved."""
-        if any(one.place is None for one in sentence.citations):
+        if any(citation.place is None for citation in sentence.citations):
             return ()
         return sentence.citations[: self.at_most_citations]
 
@@ -224,7 +228,9 @@ class AlceMetric(CitationSupportMetric):
         self, sentences: Sequence[CitedSentence], documents: Sequence[Source], evaluation: StatementEvaluation
     ) -> float:
         """The value from the support of each sentence."""
-        return self.aggregate(await gather_all(self._supported(one, documents, evaluation) for one in sentences))
+        return self.aggregate(
+            await gather_all(self._supported(sentence, documents, evaluation) for sentence in sentences)
+        )
 
     @staticmethod
     @abstractmethod
@@ -234,7 +240,7 @@ class AlceMetric(CitationSupportMetric):
     async def _supported(
         self, sentence: CitedSentence, documents: Sequence[Source], evaluation: StatementEvaluation
     ) -> SentenceSupport:
-        places = [one.place for one in self.judged_citations(sentence)]
+        places = [judged_citation.place for judged_citation in self.judged_citations(sentence)]
         cited = [documents[place] for place in places if place is not None]
         if not cited:
             return SentenceSupport(len(sentence.citations[: self.at_most_citations]))
@@ -348,7 +354,9 @@ class TrecMetric(CitationSupportMetric):
             return float(verdict.level)
 
         async def weights(sentence: CitedSentence) -> list[float]:
-            return await gather_all(weight(sentence, one) for one in self.judged_citations(sentence))
+            return await gather_all(
+                weight(sentence, judged_citation) for judged_citation in self.judged_citations(sentence)
+            )
 
         return self.aggregate(await gather_all(map(weights, sentences)))
 
@@ -451,7 +459,7 @@ class NuggetRecall(VerdictMetric):
             return None  # a failed measurement, reported with the answer
         if not nuggets:
             return "no_nuggets"
-        scores = nugget_scores([(one.importance, 0.0) for one in nuggets])
+        scores = nugget_scores([(nugget.importance, 0.0) for nugget in nuggets])
         return "no_vital_nuggets" if scores[self.variant] is None and self.no_vital == "skip" else None
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -481,7 +489,7 @@ class NuggetRecall(VerdictMetric):
             evaluation.verify([one.text for one in batch], evaluation.answer) for batch in batches
         )
         levels = [float(verdict.level) for batch in verdicts for verdict in batch]
-        scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
+        scores = nugget_scores([(nugget.importance, level) for nugget, level in zip(nuggets, levels, strict=True)])
         return Rating((scores[self.variant] or 0.0,), counts=_nugget_counts(nuggets, scores))
 
     def add_input_steps(
@@ -493,7 +501,7 @@ class NuggetRecall(VerdictMetric):
     ) -> None:
         """The answer, the nuggets and their importance."""
         super().add_input_steps(steps, sample, output, evaluations)
-        rows = [(one.text, one.importance) for one in _nuggets(sample) or ()]
+        rows = [(nugget.text, nugget.importance) for nugget in _nuggets(sample) or ()]
         steps.table("The nuggets of the question", ("nugget", "importance"), rows)
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
@@ -533,11 +541,11 @@ def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:
 
 def _no_nuggets_found(nuggets: Sequence[Nugget]) -> Rating:
     """The result of an answer without any of the nuggets."""
-    scores = nugget_scores([(one.importance, 0.0) for one in nuggets])
+    scores = nugget_scores([(nugget.importance, 0.0) for nugget in nuggets])
     return Rating((0.0,), counts=_nugget_counts(nuggets, scores))
 
 
 def _nugget_counts(nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:
-    vital = sum(one.importance == "vital" for one in nuggets)
+    vital = sum(nugget.importance == "vital" for nugget in nuggets)
     values = (scores[variant] for variant in VARIANTS)
-    return (len(nuggets), vital, len(nuggets) - vital, *(math.nan if one is None else one for one in values))
+    return (len(nuggets), vital, len(nuggets) - vital, *(math.nan if value is None else value for value in values))

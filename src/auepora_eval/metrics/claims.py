@@ -326,8 +326,8 @@ class ClaimMetric(StatementMetric):
     ) -> None:
         """Add the texts that claims were extracted from or compared with."""
         shown: dict[str, Source] = {}
-        for one in evaluations:
-            sources = (*(of for of, _ in one.decomposed), *(checked.against for checked in one.checked))
+        for evaluation in evaluations:
+            sources = (*(of for of, _ in evaluation.decomposed), *(checked.against for checked in evaluation.checked))
             shown |= {source.name: source for source in sources}
         for source in shown.values():
             name = capitalise(source.name) if source.name.startswith("the ") else f"Document {source.name}"
@@ -343,9 +343,11 @@ class ClaimMetric(StatementMetric):
                 steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
             else:
                 steps.table(f"The claims of {of.name}: {len(claims)}", ("claim",), [(claim,) for claim in claims])
-        for one in evaluation.proportions:
-            value = one.count / one.of
-            steps.add_step(f"{capitalise(one.label)}: {one.count} / {one.of} = {format_number(value)}", value)
+        for fraction in evaluation.proportions:
+            value = fraction.count / fraction.of
+            steps.add_step(
+                f"{capitalise(fraction.label)}: {fraction.count} / {fraction.of} = {format_number(value)}", value
+            )
         if self.dimension_names:
             parts = zip(self.dimension_names, map(format_number, rating.values), strict=True)
             shown = ", ".join(f"{name} = {value}" for name, value in parts)
@@ -371,7 +373,7 @@ class ClaimMetric(StatementMetric):
 def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
     verdicts = [one.verdicts[place] for one in checked]
     why = (verdicts[0].rationale,) if len(checked) == 1 else ()
-    return (claim, *(one.level.label for one in verdicts), *why)
+    return (claim, *(verdict.level.label for verdict in verdicts), *why)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,9 @@ async def judge_needed_sentences(
         for part in parts
     ]
     answers = await gather_all(judge.ask(critic, request) for request in requests)
-    return [one for part, judgement in zip(parts, answers, strict=True) for one in _needed_flags(judgement, len(part))]
+    return [
+        flag for part, judgement in zip(parts, answers, strict=True) for flag in _needed_flags(judgement, len(part))
+    ]
 
 
 def _sentences_schema(count: int) -> dict[str, object]:
@@ -137,7 +139,7 @@ def _sentences_schema(count: int) -> dict[str, object]:
 def _needed_flags(judgement: Judgement, count: int) -> list[bool]:
     numbers = judgement.answer.get("needed")
     is_valid = isinstance(numbers, (list, tuple)) and all(
-        isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count for one in numbers
+        isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= count for number in numbers
     )
     if not isinstance(numbers, (list, tuple)) or not is_valid:
         message = f"the judge gave {numbers!r:.80} where numbers of {count} sentences were asked for"
@@ -518,7 +520,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
 
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """The texts to embed; questions from noncommittal answers only if they are scored."""
-        relevant = [one for one in guessed.guesses if self.noncommittal == "ignore" or not one.noncommittal]
+        relevant = [guess for guess in guessed.guesses if self.noncommittal == "ignore" or not guess.noncommittal]
         return [query, *(question for one in relevant for question in one.questions)] if relevant else []
 
     def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
@@ -528,7 +530,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
                 if self.noncommittal == "zero":
                     ratings.append(Rating((0.0,), counts=(1.0, 0.0)))
                 continue
-            cosines = text_cosines(vectors, [(query, one) for one in guess.questions])
+            cosines = text_cosines(vectors, [(query, question) for question in guess.questions])
             problem = next(filter(None, cosines.problems), None)
             if problem is not None:
                 return Score.fail(problem)

@@ -424,9 +424,9 @@ class ResponseDiversity(TokenizedMetric, _EmbeddingMetric):
         counts = [Counter(words) for words in map(self.tokens_of, texts) if words]
         distances = [
             1.0
-            - sum(one[word] * other[word] for word in one)
-            / math.sqrt(sum(c * c for c in one.values()) * sum(c * c for c in other.values()))
-            for at, one in enumerate(counts)
+            - sum(count[word] * other[word] for word in count)
+            / math.sqrt(sum(c * c for c in count.values()) * sum(c * c for c in other.values()))
+            for at, count in enumerate(counts)
             for other in counts[:at]
         ]
         return math.fsum(distances) / len(distances) if distances else math.nan

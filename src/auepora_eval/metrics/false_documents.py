@@ -554,5 +554,5 @@ class PayloadRetrievedRate(AnnotatedMetric):
         """Whether its id is among the retrieved ones."""
         payload = _payload(sample)
         assert payload is not None  # skipped before
-        found = any(one.doc.doc_id == payload.get("doc_id") for one in output.retrieved)
+        found = any(document.doc.doc_id == payload.get("doc_id") for document in output.retrieved)
         return Score(add_outcome("The payload was retrieved" if found else "The payload was not retrieved", found))

@@ -122,7 +122,7 @@ class LLMAnswerQuality(CriticMetric):
     def __post_init__(self) -> None:
         if self.dimensions is not None:
             object.__setattr__(self, "dimensions", _check_dimensions(self.dimensions))
-        names = tuple(one.partition(":")[0] for one in self.dimensions or DIMENSIONS)
+        names = tuple(dimension.partition(":")[0] for dimension in self.dimensions or DIMENSIONS)
         object.__setattr__(self, "weights", None if self.weights is None else _check_weights(self.weights, names))
         if self.weights is not None and self.aggregation == "mean":
             object.__setattr__(self, "aggregation", "weighted")
@@ -158,11 +158,13 @@ class LLMAnswerQuality(CriticMetric):
     @property
     def dimension_names(self) -> tuple[str, ...]:
         """The names of the rated dimensions."""
-        return tuple(one.partition(":")[0] for one in self._judged_dimensions)
+        return tuple(judged_dimension.partition(":")[0] for judged_dimension in self._judged_dimensions)
 
     def _known_criteria(self) -> dict[str, str]:
         """Descriptions by name: from the option, else the prompt, else built-in."""
-        own = dict(one.split(": ", 1) for one in self._judged_dimensions if ": " in one)
+        own = dict(
+            judged_dimension.split(": ", 1) for judged_dimension in self._judged_dimensions if ": " in judged_dimension
+        )
         built_in = {
             SCORE: "How well does the answer address what was asked?",
             **dict(built_in_prompt(self.metadata.prompt_names[0]).criteria),
@@ -228,7 +230,7 @@ def _check_dimensions(value: object) -> tuple[str, ...]:
         if not _NAME.fullmatch(name) or name in _RESERVED_NAMES:
             raise BadValueError(f"a dimension cannot be called {name!r}: use lower case, digits and underscores")
         dimensions.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)
-    names = [one.partition(":")[0] for one in dimensions]
+    names = [dimension.partition(":")[0] for dimension in dimensions]
     if not names or len(set(names)) < len(names):
         raise BadValueError(f"dimensions must be one name or more, each once; not {names!r}")
     return tuple(dimensions)

@@ -54,7 +54,7 @@ def count_characters(text: str) -> int:
 
 def unsupported_proportion(answer: str, spans: Iterable[MarkedSpan]) -> float:
     """The proportion of characters within spans; white space is not counted."""
-    return sum(count_characters(answer[one.start : one.end]) for one in spans) / count_characters(answer)
+    return sum(count_characters(answer[span.start : span.end]) for span in spans) / count_characters(answer)
 
 
 def lowest_probabilities(answer: str, windows: Sequence[Window], outcomes: Sequence[Floats]) -> Floats:
@@ -186,7 +186,7 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         for row, text in enumerate(texts):
             if empty[row] or (not windows[row] and not evidence.no_documents[row]):
                 continue
-            outcome = self._combine(text, windows[row], [found[one.pair] for one in windows[row]])
+            outcome = self._combine(text, windows[row], [found[window.pair] for window in windows[row]])
             if isinstance(outcome, str):
                 problems[row] = outcome
             elif outcome is None:
@@ -194,7 +194,7 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
             else:
                 keys[row] = AnswerSpans(outcome)
                 values[row] = unsupported_proportion(text, outcome)
-                cut = any(one.cut or found[one.pair][1] for one in windows[row])
+                cut = any(window.cut or found[window.pair][1] for window in windows[row])
                 stats[row] = bool(outcome), len(outcome), len(windows[row]), cut
         note_truncation(batch, self.name, stats[:, 3])
         no_text = np.array([not own for own in documents], np.bool_) & ~evidence.no_documents
@@ -216,11 +216,11 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         """The spans of one answer, a failure reason, or ``None`` if the model reads nothing of the answer."""
         if not windows:  # no evidence at all
             return find_spans(answer, np.ones(len(answer)), self.threshold)
-        failures = [one.reason for one in outcomes if isinstance(one, InferenceFailure)]
+        failures = [outcome.reason for outcome in outcomes if isinstance(outcome, InferenceFailure)]
         if failures:
             return failures[0]
         lowest = lowest_probabilities(
-            answer, windows, [one[0] for one in outcomes if not isinstance(one, InferenceFailure)]
+            answer, windows, [outcome[0] for outcome in outcomes if not isinstance(outcome, InferenceFailure)]
         )
         return None if np.isnan(lowest).all() else find_spans(answer, lowest, self.threshold, self.min_span)
 
@@ -243,13 +243,13 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         if not answer.strip():
             return Score.skip("empty_answer")
         documents = self.evidence_documents(sample, output)
-        texts = tuple(one.text for one in documents if one.text and one.text.strip())
+        texts = tuple(document.text for document in documents if document.text and document.text.strip())
         if documents and not texts:
             return Score.skip("no_text")
         model, windows = self.classifier, []
         if texts:
             (windows,) = model.windows([SpanInput(sample.query, texts, answer)])
-        outcome = self._combine(answer, windows, [model.probabilities([one.pair])[0] for one in windows])
+        outcome = self._combine(answer, windows, [model.probabilities([window.pair])[0] for window in windows])
         if outcome is None:
             return Score.skip("empty_answer")
         return Score.fail(outcome) if isinstance(outcome, str) else outcome
@@ -269,9 +269,9 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         steps.table(
             f"Characters that every window calls unsupported with a probability of at least {self.threshold:g}",
             ("from", "to", "probability", "text"),
-            [(one.start, one.end, one.probability, quote_text(answer[one.start : one.end])) for one in spans],
+            [(span.start, span.end, span.probability, quote_text(answer[span.start : span.end])) for span in spans],
         )
-        counts = [count_characters(answer[one.start : one.end]) for one in spans]
+        counts = [count_characters(answer[span.start : span.end]) for span in spans]
         value = unsupported_proportion(answer, spans)
         text = f"Unsupported / all characters, white space not counted: {sum(counts)} / {count_characters(answer)}"
         return steps.finish_with_value(text, value)

@@ -150,11 +150,11 @@ def _relevant_documents(sample: EvaluationSample) -> list[Document]:
         level = (document.metadata or {}).get("relevance", 1)
         return parse_level(level, document.doc_id, sample.sample_id)
 
-    return [one for one in sample.relevant_docs or () if grade(one) >= 1]
+    return [document for document in sample.relevant_docs or () if grade(document) >= 1]
 
 
 def _texts(documents: Sequence[Document]) -> list[str]:
-    return [one.text for one in documents if one.text and one.text.strip()]
+    return [document.text for document in documents if document.text and document.text.strip()]
 
 
 def _as_text(value: object) -> str:
@@ -476,7 +476,7 @@ class JudgeMetric(RatedInputsMetric):
         names = tuple(self.criteria or ()) or self.rating_scale.unordered
         if self.part is not None or not names:
             return (self,)
-        options = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
         return [type(self)(**{**options, "part": name}, name=f"{self.name}[{name}]") for name in names]
 
     def require_judges(self) -> None:
@@ -508,7 +508,9 @@ class JudgeMetric(RatedInputsMetric):
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input, or are among the examples."""
-        known = {_folded(text) for one in self.examples for key in _IDENTIFYING for text in _as_list(one.get(key))}
+        known = {
+            _folded(text) for example in self.examples for key in _IDENTIFYING for text in _as_list(example.get(key))
+        }
         if known.intersection(map(_folded, (sample.query, *sample.references))):
             return "in_examples"
         return super().applies(sample)

@@ -231,8 +231,8 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             requested,
             len(ratings),
             math.fsum((value - mean) ** 2 for value in values),
-            sum(one.num_weighted for one in ratings),
-            sum(one.num_unweighted for one in ratings),
+            sum(rating.num_weighted for rating in ratings),
+            sum(rating.num_unweighted for rating in ratings),
             len(masses),
             math.fsum(masses),
         )
@@ -439,7 +439,7 @@ def document_sources(retrieved: Iterable[RetrievedDocument]) -> list[Source]:
 def merge_sources(sources: Iterable[Source], name: str = "") -> Source:
     """Merge several sources into one, with a name or all their names."""
     parts = list(sources)
-    return Source(name or ", ".join(one.name for one in parts), tuple(text for one in parts for text in one.texts))
+    return Source(name or ", ".join(part.name for part in parts), tuple(text for part in parts for text in part.texts))
 
 
 # --- base class of metrics over verdicts on statements, by a critic or an NLI function -------------------------------
@@ -556,8 +556,8 @@ class StatementMetric(RepeatedJudgementMetric):
             return outcome if isinstance(outcome, Score) else self._counted(outcome, evaluation.truncated)
 
         results, requested = await run_repeats(judge, once) if self.needs_judge else ([await once(0)], 1)
-        ratings = [one for one in results if isinstance(one, Rating)]
-        skips = [one for one in results if isinstance(one, Score)]
+        ratings = [result for result in results if isinstance(result, Rating)]
+        skips = [result for result in results if isinstance(result, Score)]
         # If only some repeats find claims, the score is the mean over those.
         return self.score_ratings(ratings, requested - len(skips)) if ratings else skips[0]
 

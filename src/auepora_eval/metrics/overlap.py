@@ -159,8 +159,16 @@ def best_overlap(
         f"R = common / {unit} of the {what}, F1 = 2PR / (P + R)",
         (what, unit, "common", "P", "R", "F1", "in common"),
         (
-            (place, one.reference_size, one.common, one.precision, one.recall, one.f1, one.shared)
-            for place, one in enumerate(overlaps, start=1)
+            (
+                place,
+                overlap.reference_size,
+                overlap.common,
+                overlap.precision,
+                overlap.recall,
+                overlap.f1,
+                overlap.shared,
+            )
+            for place, overlap in enumerate(overlaps, start=1)
         ),
     )
     formula = ", with nothing in common,"

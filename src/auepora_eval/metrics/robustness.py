@@ -195,11 +195,11 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
                 return None
             scored[sample.sample_id] = outcome.value
         variants = [sample for sample in samples if is_variant(sample, self.scenarios)]
-        pairs = [(scored.get(str(one.labels["variant_of"])), scored[one.sample_id]) for one in variants]
+        pairs = [(scored.get(str(variant.labels["variant_of"])), scored[variant.sample_id]) for variant in variants]
         base = [first for first, second in pairs if first is not None and second is not None]
         noisy = [second for first, second in pairs if first is not None and second is not None]
         if self.base_set == "all":
-            free = [one.sample_id for one in samples if one.labels.get("variant_of") is None]
+            free = [sample.sample_id for sample in samples if sample.labels.get("variant_of") is None]
             base = [value for name in free if (value := scored[name]) is not None]
             noisy = [second for _, second in pairs if second is not None]
         if not base or not noisy or math.fsum(base) <= 0:

@@ -413,16 +413,16 @@ class RougeScores(_Rouge):
         """The best F1 of each answer, by variant."""
         owners = reference_texts(batch, self.role).owners
         columns: dict[str, Floats] = {}
-        for one in self.variants:
-            f1, _, _ = overlap_scores(*self.pair_counts(batch, one))
-            columns[one] = select_pairs(f1, best_pairs(f1, owners, len(batch)))
+        for variant in self.variants:
+            f1, _, _ = overlap_scores(*self.pair_counts(batch, variant))
+            columns[variant] = select_pairs(f1, best_pairs(f1, owners, len(batch)))
         return self.outcome(
             batch,
             columns[self.headline],
             skip=self.without_reference(batch),
-            stats=np.column_stack([columns[one] for one in self.variants]),
+            stats=np.column_stack([columns[variant] for variant in self.variants]),
         )
 
     def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The best F1 of each variant, by the plain definition."""
-        return [self.plain_best(sample, response_text(output), one).f1 for one in self.variants]
+        return [self.plain_best(sample, response_text(output), variant).f1 for variant in self.variants]

@@ -57,7 +57,7 @@ class TextPairScores:
 def problem_masks(problems: Sequence[str | None]) -> dict[str, Mask]:
     """Masks of the unmeasured rows, by reason."""
     reasons = dict.fromkeys(filter(None, problems))
-    return {reason: np.array([one == reason for one in problems], np.bool_) for reason in reasons}
+    return {reason: np.array([problem == reason for problem in problems], np.bool_) for reason in reasons}
 
 
 def note_truncation(batch: Batch, metric: str, cut: Floats) -> None:
@@ -435,7 +435,7 @@ class EmbeddingContextRelevance(_ContextMetric):
         if not sample.query.strip():
             return Score.skip("empty_query")
         documents = [item.doc for item in output.retrieved[: self.depth]]
-        own = [one for one in documents if one.text and one.text.strip()]
+        own = [document for document in documents if document.text and document.text.strip()]
         if not own:
             return Score.skip("no_text") if documents else Score(0.0)
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
@@ -603,7 +603,7 @@ class NliGrounding(AnswerMetric):
         sentences = [split_sentences(answer) for answer in answers(batch)]
         rows = [select_premises(own, self.evidence) for own in documents]
         pairs_by_row = [
-            [(text, one) for one in row_sentences for text in own]
+            [(text, row_sentence) for row_sentence in row_sentences for text in own]
             for row_sentences, own in zip(sentences, rows, strict=True)
         ]
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
@@ -634,9 +634,9 @@ class NliGrounding(AnswerMetric):
         self, outcomes: Sequence[tuple[Floats, bool] | InferenceFailure], place: int, sentences: int
     ) -> tuple[float, int, str | None]:
         """The proportion of supported sentences, the number of truncated pairs, and a failure reason."""
-        found = [one for one in outcomes if not isinstance(one, InferenceFailure)]
+        found = [outcome for outcome in outcomes if not isinstance(outcome, InferenceFailure)]
         cut = sum(truncated for _, truncated in found)
-        reason = next((one.reason for one in outcomes if isinstance(one, InferenceFailure)), None)
+        reason = next((outcome.reason for outcome in outcomes if isinstance(outcome, InferenceFailure)), None)
         if reason is not None:
             return 0.0, cut, reason
         probabilities = np.array([label_probability(logits, place) for logits, _ in found]).reshape(sentences, -1)
@@ -658,7 +658,7 @@ class NliGrounding(AnswerMetric):
                 self.pair_model.logits([(premise, sentence)])[0] for premise in select_premises(own, self.evidence)
             ]
             probabilities = [
-                label_probability(one[0], place) for one in logits if not isinstance(one, InferenceFailure)
+                label_probability(logit[0], place) for logit in logits if not isinstance(logit, InferenceFailure)
             ]
             supported += max(probabilities) >= self.threshold
         return Score(supported / len(sentences))

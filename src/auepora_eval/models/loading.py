@@ -213,7 +213,7 @@ class ModelSource(ModelOptions):
 def given_options(described: Any) -> dict[str, Any]:
     """The options of a dataclass object that are not defaults, as a plan describes them."""
     fields = type(described).__dataclass_fields__
-    return {name: value for name, one in fields.items() if (value := getattr(described, name)) != one.default}
+    return {name: value for name, field in fields.items() if (value := getattr(described, name)) != field.default}
 
 
 def build_with_options(make: Callable[..., T], kind: str, options: object) -> T:

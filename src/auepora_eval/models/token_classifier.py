@@ -232,9 +232,9 @@ class TokenClassifier(ModelSource):
             encodings = backend.encode_batch([(encodable(one), encodable(other)) for one, other in pairs])
         has_types = "token_type_ids" in loaded.tokenizer.model_input_names
         tokens = TokenisedTexts(
-            [one.ids for one in encodings],
-            [one.type_ids for one in encodings] if has_types else None,
-            [bool(one.overflowing) for one in encodings],
+            [encoding.ids for encoding in encodings],
+            [encoding.type_ids for encoding in encodings] if has_types else None,
+            [bool(encoding.overflowing) for encoding in encodings],
         )
         left = loaded.tokenizer.padding_side == "left"
 

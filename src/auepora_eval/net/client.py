@@ -137,7 +137,7 @@ def check_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[st
         checked["Authorization"] = f"Basic {token}"
         secrets += [token, address.password, f"{address.user}:{address.password}"]
     secrets += [part.partition("=")[2] for part in address.query.split("&")]
-    return checked, Secrets(one for one in secrets if len(one) >= MIN_SECRET_LENGTH)
+    return checked, Secrets(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
 
 
 def _name(name: object) -> str:
@@ -351,7 +351,7 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None or session.client.closed:
-            for other in [one for one in self._sessions if one.is_closed()]:
+            for other in [session for session in self._sessions if session.is_closed()]:
                 self._sessions.pop(other, None)
             proxy = find_proxy(self._address)
             if proxy is not None and not proxy.startswith(("http://", "https://")):

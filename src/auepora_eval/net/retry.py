@@ -85,7 +85,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, (SystemCallError, JudgeError, HttpRequestError)):
         return error.retry
     if isinstance(error, BaseExceptionGroup):
-        return all(is_transient(one) for one in error.exceptions)
+        return all(is_transient(exception) for exception in error.exceptions)
     if not isinstance(error, Exception):
         return False
     status = http_status(error)
@@ -109,7 +109,7 @@ def is_connection_error(error: BaseException) -> bool:
     if isinstance(error, SystemCallError):
         return error.reason == "connection_error"
     if isinstance(error, BaseExceptionGroup):
-        return all(is_connection_error(one) for one in error.exceptions)
+        return all(is_connection_error(exception) for exception in error.exceptions)
     if not isinstance(error, Exception) or http_status(error) is not None:
         return False
     if isinstance(error, (ConnectionError, socket.gaierror)):
@@ -139,7 +139,9 @@ def retry_after(error: BaseException) -> float | None:
     if isinstance(error, (SystemCallError, JudgeError, HttpRequestError)):
         return _seconds(error.retry_after)
     if isinstance(error, BaseExceptionGroup):
-        return max((wait for one in error.exceptions if (wait := retry_after(one)) is not None), default=None)
+        return max(
+            (wait for exception in error.exceptions if (wait := retry_after(exception)) is not None), default=None
+        )
     for holder in (error, getattr(error, "response", None)):
         headers = getattr(holder, "headers", None)
         try:

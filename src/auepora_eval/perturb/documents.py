@@ -125,7 +125,7 @@ class Sweep:
                 Perturbation.from_arm(str(arm))
             checked: tuple[Level, ...] = tuple(str(level) for level in levels)
         else:
-            checked = tuple(_rate(kind, one) for one in levels)
+            checked = tuple(_rate(kind, level) for level in levels)
         if not checked:
             raise BadValueError(f"{kind} has no rates; write some, such as {kind}=0,0.5,1")
         for level in checked:
@@ -213,7 +213,7 @@ def _replace_answers(text: str, answers: Iterable[str], wrong: str) -> str:
     )
     if not right_answers:
         return text
-    spaced = ("\\s+".join(map(re.escape, one.split())) for one in right_answers)
+    spaced = ("\\s+".join(map(re.escape, right_answer.split())) for right_answer in right_answers)
     return re.sub(rf"(?<!\w)(?:{'|'.join(spaced)})(?!\w)", lambda _: wrong, text, flags=re.IGNORECASE)
 
 
@@ -406,15 +406,17 @@ class Perturber:
 
         Positions keep their scores, whichever document is there now. An unchanged ranking is the same object.
         """
-        if not isinstance(retrieved, (list, tuple)) or not all(isinstance(one, RetrievedDocument) for one in retrieved):
+        if not isinstance(retrieved, (list, tuple)) or not all(
+            isinstance(document, RetrievedDocument) for document in retrieved
+        ):
             return retrieved, {}  # the caller reports the error
         if is_emptied(sample, self.perturbation):
-            return [], {"dropped": _ids([one.doc for one in retrieved])} if retrieved else {}
+            return [], {"dropped": _ids([document.doc for document in retrieved])} if retrieved else {}
         record: PerturbationRecord = {}
         items = self._drop_relevant(sample, retrieved, record)
         documents = [one.doc for one in items]
         documents = self._edit_relevant(sample, documents, record)
-        documents = self._inject_noise(sample, documents, {one.doc.doc_id for one in retrieved}, record)
+        documents = self._inject_noise(sample, documents, {document.doc.doc_id for document in retrieved}, record)
         documents = self._duplicate(sample, documents, record)
         documents = self._shuffle(sample, documents, record)
         attack = choose_payload(sample, self.perturbation.inject, self.perturbation.seed, self.payloads)
@@ -510,8 +512,12 @@ class Perturber:
         ]
         positions = [position for position in range(n) for _ in range(copies[position])][:n]
         left = Counter(positions)
-        _record_ids(record, "duplicated", [one for position, one in enumerate(documents) if left[position] > 1])
-        _record_ids(record, "displaced", [one for position, one in enumerate(documents) if not left[position]])
+        _record_ids(
+            record, "duplicated", [document for position, document in enumerate(documents) if left[position] > 1]
+        )
+        _record_ids(
+            record, "displaced", [document for position, document in enumerate(documents) if not left[position]]
+        )
         return [documents[position] for position in positions]
 
     def _shuffle(
@@ -519,8 +525,8 @@ class Perturber:
     ) -> list[Document]:
         positions = [
             position
-            for position, one in enumerate(documents)
-            if _is_selected(sample, "shuffle", one.doc_id, self.perturbation)
+            for position, document in enumerate(documents)
+            if _is_selected(sample, "shuffle", document.doc_id, self.perturbation)
         ]
         seed = self.perturbation.seed
         order = sorted(

@@ -77,10 +77,10 @@ class GoldTexts:
     def require(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise where the text of a gold document is not known."""
         missing = [
-            (sample.sample_id, one.doc_id)
+            (sample.sample_id, document.doc_id)
             for sample in samples
-            for one in self.documents(sample)
-            if not one.text.strip()
+            for document in self.documents(sample)
+            if not document.text.strip()
         ]
         if missing:
             raise BadValueError(

@@ -48,7 +48,7 @@ def call_perturber(
 
     first = call(queries[0], rngs[0])
     if inspect.isawaitable(first):  # only the result shows it: a plain function may return a coroutine
-        rest = [partial(call, *one) for one in zip(queries[1:], rngs[1:], strict=True)]
+        rest = [partial(call, *query) for query in zip(queries[1:], rngs[1:], strict=True)]
         replies = shared_loop().run(_gather([lambda: first, *rest], concurrency))
     elif concurrency == 1:
         replies = [first, *map(call, queries[1:], rngs[1:])]

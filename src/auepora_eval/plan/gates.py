@@ -168,15 +168,15 @@ def parse_gate(text: str) -> Gate:
 
 def parse_gates(texts: Iterable[str | Gate]) -> list[Gate]:
     """Parse gates; ``Gate`` objects are kept. Two gates on the same coverage are an error."""
-    gates = [one if isinstance(one, Gate) else parse_gate(one) for one in texts]
+    gates = [text if isinstance(text, Gate) else parse_gate(text) for text in texts]
     covered: dict[str | None, str] = {}
-    for one in gates:
-        if isinstance(one, CoverageGate):
-            if one.metric in covered:
+    for gate in gates:
+        if isinstance(gate, CoverageGate):
+            if gate.metric in covered:
                 raise BadValueError(
-                    f"two gates set the same coverage, {covered[one.metric]!r} and {one.text!r}; remove one"
+                    f"two gates set the same coverage, {covered[gate.metric]!r} and {gate.text!r}; remove one"
                 )
-            covered[one.metric] = one.text
+            covered[gate.metric] = gate.text
     return gates
 
 

@@ -195,7 +195,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         "judge": stored_judge,
         "store": stored_keys["store"],
         "report": stored_keys["report"],
-        "gates": [one.text for one in gates] or None,
+        "gates": [gate.text for gate in gates] or None,
     }
     if guardrails:
         resolved["guardrails"] = guardrails
@@ -428,12 +428,12 @@ def _with_resources(
 def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
     """The names of metrics that would skip every sample, whatever the system returns."""
     return [
-        one.name
-        for one in metrics or ()
-        if isinstance(one, BatchMetric)
-        and type(one).is_applicable is not BatchMetric.is_applicable
+        metric.name
+        for metric in metrics or ()
+        if isinstance(metric, BatchMetric)
+        and type(metric).is_applicable is not BatchMetric.is_applicable
         and samples
-        and not any(one.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples)
+        and not any(metric.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples)
     ]
 
 
@@ -446,9 +446,9 @@ def _never_retrieves(source: SystemSource | None) -> bool:
 def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
     """Add an error for every metric that needs ``retrieved``."""
     affected = metrics_needing_retrieved(metrics or ())
-    for (key, _), one in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
-        if one.name in affected:
-            findings.add(key, f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out")
+    for (key, _), built in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
+        if built.name in affected:
+            findings.add(key, f"'{built.name}' reads the field 'retrieved', which {why}, or leave the built out")
 
 
 def build_system(plan: Plan) -> Any:
@@ -520,9 +520,9 @@ def _samples(
         require_distinct_ids(samples)
         reject_secrets(samples, secrets)
         if chosen is not None:
-            _check_set(chosen, {one.sample_id for one in samples}, samples, source.path)
+            _check_set(chosen, {sample.sample_id for sample in samples}, samples, source.path)
         samples = list(select_samples(samples, chosen))[:limit]
-        return samples, {one.sample_id: None for one in samples}
+        return samples, {sample.sample_id: None for sample in samples}
 
     return _collect(findings, "dataset", read)
 
@@ -537,8 +537,8 @@ def _check_annotations(
     plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
 ) -> None:
     """Add an error for each sample with an annotation that a judge cannot be asked about, such as a rubric."""
-    parts = [part for one in metrics or () if isinstance(one, BatchMetric) for part in judged_parts(one)]
-    checking = [one for one in parts if type(one).sample_problem is not JudgedMetric.sample_problem]
+    parts = [part for metric in metrics or () if isinstance(metric, BatchMetric) for part in judged_parts(metric)]
+    checking = [part for part in parts if type(part).sample_problem is not JudgedMetric.sample_problem]
     if any(one.sample_problem(sample) for sample in (samples if checking else ()) for one in checking):
         for error in _data_errors(plan):  # with the lines of the samples
             findings.add_error("dataset", error)
@@ -609,7 +609,9 @@ def _outputs(
     def read() -> SavedOutputs:
         corpus = source.corpus or plan.dataset.corpus
         if _is_streamed(source, corpus, "outputs"):
-            checked = (one._replace(output=_outcome(one.output)) for one in iter_outputs(source.path, source.format))
+            checked = (
+                output._replace(output=_outcome(output.output)) for output in iter_outputs(source.path, source.format)
+            )
             with gc_paused():
                 found = gathered_outputs(source.path, checked, Problems())
             if not found.outputs:
@@ -619,8 +621,8 @@ def _outputs(
             found = read_outputs_file(source.path, source.format, corpus=corpus, columns=source.columns)
             items = found.outputs.items
             require_same_questions(source.path, found.numbered, samples)
-        missing = [one for one in sample_ids if one not in found.outputs]
-        unknown = [one for one in found.outputs if one not in sample_ids]
+        missing = [sample_id for sample_id in sample_ids if sample_id not in found.outputs]
+        unknown = [output for output in found.outputs if output not in sample_ids]
         require_common_id(len(sample_ids), missing, unknown)
         return SavedOutputs(found.outputs.keys(), items, found.answers_only, missing, unknown)
 
@@ -662,7 +664,7 @@ def _warnings(
             found.append("run: has no effect on saved outputs")
         return found
     top_k = plan.policy.top_k
-    deep = [one.name for one in metrics or () if isinstance(k := getattr(one, "k", None), int) and k > top_k]
+    deep = [metric.name for metric in metrics or () if isinstance(k := getattr(metric, "k", None), int) and k > top_k]
     if deep:
         found.append(
             f"{', '.join(deep)}: the system returns run.top_k = {top_k} documents, fewer than the "
@@ -756,11 +758,11 @@ def _check_store_folder(plan: Plan, findings: Findings) -> None:
 
 def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:
     """The errors, with all errors of the data files if one of them has an error."""
-    if not any(isinstance(one, DataFileError) and not isinstance(one, PlanError) for one in errors):
+    if not any(isinstance(error, DataFileError) and not isinstance(error, PlanError) for error in errors):
         return errors
     every = _data_errors(plan)
     known = {str(one) for one in every}
-    return [*(one for one in errors if str(one) not in known), *every]
+    return [*(error for error in errors if str(error) not in known), *every]
 
 
 def _data_errors(plan: Plan) -> list[AueporaError]:
@@ -774,7 +776,7 @@ def _data_errors(plan: Plan) -> list[AueporaError]:
         columns=plan.dataset.columns,
         outputs_columns=None if outputs is None else outputs.columns,
     )
-    return [DataFileError(one.path, one.line, one.message) for one in checked.problems]
+    return [DataFileError(problem.path, problem.line, problem.message) for problem in checked.problems]
 
 
 def _describe_run(made: PreparedPlan) -> list[str]:
@@ -783,7 +785,7 @@ def _describe_run(made: PreparedPlan) -> list[str]:
     lines = [samples, describe_metrics(plan, made.metrics), *filter(None, [judging_note(plan)])]
     if plan.gates:
         lines.append(
-            f"{len(plan.gates)} gate{'s' * (len(plan.gates) != 1)}: {'; '.join(one.text for one in plan.gates)}"
+            f"{len(plan.gates)} gate{'s' * (len(plan.gates) != 1)}: {'; '.join(gate.text for gate in plan.gates)}"
         )
     if plan.system is not None:
         times = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""

@@ -109,7 +109,7 @@ def _replace_use(options: Any, old: str, new: str) -> Any:
             return {"use": new}
         return {key: _replace_use(value, old, new) for key, value in options.items()}
     if isinstance(options, (list, tuple)):
-        return [_replace_use(one, old, new) for one in options]
+        return [_replace_use(option, old, new) for option in options]
     return options
 
 
@@ -133,7 +133,7 @@ def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: M
 
 def with_members(names: Iterable[str], members: Callable[[str], Iterable[str]]) -> list[str]:
     """These resources, each preceded by the members of a panel."""
-    return list(dict.fromkeys(one for name in names for one in (*members(name), name)))
+    return list(dict.fromkeys(member for name in names for member in (*members(name), name)))
 
 
 def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Iterable[str]]:
@@ -151,7 +151,7 @@ def _check_members(findings: Findings, name: str, source: ResourceSource, all_re
     for place, member in enumerate(source.options["judges"]):
         key = f"resources.{name}.panel.judges[{place}]"
         if member not in all_resources:
-            others = [one for one in all_resources if one != name]
+            others = [resource for resource in all_resources if resource != name]
             there = f"; there are {', '.join(others)}" if others else "; the plan has no other resource"
             findings.add(key, f"there is no resource '{member}'{did_you_mean(member, others, otherwise=there)}")
             continue
@@ -311,7 +311,7 @@ def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Ma
     from ..judge.panel import Panel
 
     judges: list[Any] = [built.get(name) for name in source.options["judges"]]
-    if any(one is None for one in judges):
+    if any(judge is None for judge in judges):
         return None  # the error is that of the member
     before = len(findings.errors)
     for place, (name, one) in enumerate(zip(source.options["judges"], judges, strict=True)):

@@ -180,14 +180,14 @@ def metrics_section(findings: Findings) -> tuple[list[tuple[str, Spec]], list[Me
         built += [(key, part) for _, part in parts]
     metrics = with_distinct_names([one for _, one in built])
     first: dict[str, str] = {}
-    for (key, _), one in zip(built, metrics, strict=True):
-        if one.name in first:
+    for (key, _), named in zip(built, metrics, strict=True):
+        if named.name in first:
             findings.add(
                 key,
-                f"'{one.name}' is already {first[one.name]}; leave one out, or give it another name "
-                f"with 'as', as in {{'{one.name}': {{as: another}}}}",
+                f"'{named.name}' is already {first[named.name]}; leave one out, or give it another name "
+                f"with 'as', as in {{'{named.name}': {{as: another}}}}",
             )
-        first.setdefault(one.name, key)
+        first.setdefault(named.name, key)
     return specs, metrics
 
 
@@ -453,7 +453,7 @@ def _stop(section: PlanSection) -> tuple[StopSettings | None, Stored]:
     if (values["against"] is None) == (values["threshold"] is None) and not inner.is_misspelt("against", "threshold"):
         inner.add("against", "name the run to compare with, or give 'threshold: 0.8'; one of them, not both")
     allowed = ("better", "worse", "equal") if values["threshold"] is None else ("pass", "fail")
-    if wrong := [one for one in values["stop_on"] if one not in allowed]:
+    if wrong := [value for value in values["stop_on"] if value not in allowed]:
         inner.add("stop_on", f"'{wrong[0]}' is no verdict of this test; they are {', '.join(allowed)}")
     for key in ("delta", "safe") if values["threshold"] is not None else ():
         if inner.has(key):

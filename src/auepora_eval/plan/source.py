@@ -399,7 +399,7 @@ class Environment:
         password of an address, or if it has the form of a well-known API key. Other values, such as the name of an
         index, are ordinary data.
         """
-        return frozenset(one for one in self._secrets if len(one) >= MIN_SECRET_LENGTH)
+        return frozenset(secret for secret in self._secrets if len(secret) >= MIN_SECRET_LENGTH)
 
     def mark_secret(self, name: str) -> None:
         """Treat the value of a variable as secret that the plan only names; it need not be set."""

@@ -138,7 +138,7 @@ def _display_text(value: Any) -> Any:
 def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
     """A text with parts between `backticks` as code; everything is escaped."""
     parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
-    return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _with_break_points(text: str) -> Any:
@@ -247,8 +247,8 @@ def interval_rows(results: Results) -> list[dict[str, Any]]:
     """The rows of ``interval_chart``: results by target, each with the range of its metric."""
     order = list(TARGETS)
     return [
-        {**result_row(one, display_name(one)), "group": TARGETS[one.target].title}
-        for one in sorted(results, key=lambda one: order.index(one.target))
+        {**result_row(result, display_name(result)), "group": TARGETS[result.target].title}
+        for result in sorted(results, key=lambda one: order.index(one.target))
     ]
 
 

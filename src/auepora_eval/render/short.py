@@ -92,7 +92,7 @@ def grouped_warnings(results: Results) -> list[str]:
     """The warnings about data and scores; one that several metrics have occurs once, with the first of them."""
     found: dict[str, list[tuple[str, str]]] = {}
     for warning in results.warnings:
-        name = next((one.name for one in results if f" {one.name}" in warning), "")
+        name = next((result.name for result in results if f" {result.name}" in warning), "")
         found.setdefault(warning.replace(name, "") if name else warning, []).append((name, warning))
     messages = []
     for (_, first), *more in found.values():

@@ -64,7 +64,9 @@ def results_markdown(results: Results) -> str:
 def results_blocks(results: Results) -> list[Block]:
     """The results by target, with intervals and coverage."""
     columns = [TableColumn("metric"), *_COLUMNS[:2], _CHANCE, *_COLUMNS[2:]]
-    rows = {target: [row for one in results if one.target is target for row in _rows(one)] for target in TARGETS}
+    rows = {
+        target: [row for result in results if result.target is target for row in _rows(result)] for target in TARGETS
+    }
     groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
     blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
     return [*blocks, *sequential_blocks(results), *two_stage_blocks(results), *controls_blocks(results)]

@@ -257,7 +257,7 @@ def wins_section(compared: ComparedRuns) -> ReportSection | None:
         caption = "On how many queries B does better and worse than A, by each metric."
         blocks.append(Figure(charts.wins_losses_chart(rows, names=names), caption))
     results = [] if main is None else [run.find_result(main.name) for run in (a, b)]
-    if main is not None and all(one is not None and len(score_column(one)) for one in results):
+    if main is not None and all(result is not None and len(score_column(result)) for result in results):
         chart = plot_scatter(
             a.results,
             b.results,
@@ -415,7 +415,7 @@ def stored_splits(a: StoredRun, b: StoredRun, replay: RunRecord) -> list[MetricS
     scores_by_run = [_scores(run) for run in (a, replayed, b)]
     rules, facts = plan_conventions(replay), run_info(replay)
     splits = []
-    for spec in replay.plan.get("metrics") or [one.name for one in replayed.results]:
+    for spec in replay.plan.get("metrics") or [result.name for result in replayed.results]:
         try:
             (metric,) = resolve_metrics([spec], rules)
         except AueporaError:  # it needs a judge, or is not registered here

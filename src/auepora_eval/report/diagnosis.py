@@ -98,7 +98,7 @@ def causes_table(numbers: DiagnosisNumbers, *, explained: bool = False, short: b
     """The causes of the wrong answers; their proportions sum to 1."""
     if not numbers.causes or not numbers.wrong:
         return None
-    found = {name: one for name, one in numbers.causes.items() if one.proportion.count or not short}
+    found = {name: cause for name, cause in numbers.causes.items() if cause.proportion.count or not short}
     return _effects_table("cause of wrong answers", found, CAUSES, explained=explained, short=short)
 
 
@@ -141,7 +141,7 @@ def utility_blocks(numbers: DiagnosisNumbers) -> list[Block]:
     """Document utility: eRAG, UDCG, and the most harmful distractors."""
     if numbers.utility is None:
         return []
-    rows = [[name, *_cells(one)] for name, one in numbers.utility.measures.items()]
+    rows = [[name, *_cells(measure)] for name, measure in numbers.utility.measures.items()]
     blocks: list[Block] = [simple_table(["utility of documents", _NUMBER, _INTERVAL, _COUNT], rows)]
     if any("within list" in name for name in numbers.utility.measures):
         blocks.append(
@@ -247,8 +247,8 @@ def build_diagnosis_report(
     sections = []
     if causes is not None:
         bars = {
-            name: {"count": one.proportion.count, **interval_ends(one.proportion.interval)}
-            for name, one in numbers.causes.items()
+            name: {"count": cause.proportion.count, **interval_ends(cause.proportion.interval)}
+            for name, cause in numbers.causes.items()
         }
         figure = Figure(causes_chart(bars, title="Causes of wrong answers"), "Proportion of the wrong answers by cause")
         sections.append(ReportSection("causes", "Why answers are wrong", [figure, causes]))

@@ -167,12 +167,12 @@ def resolve_result_metric(
     ``gold`` is the gold at hand in signatures, if it is not that of the dataset.
     """
     nearest: ResolvedMetric | None = None
-    for one in likely_metrics(result, record, given):
-        if not isinstance(one, BatchMetric):
-            nearest = nearest or ResolvedMetric(one)
+    for metric in likely_metrics(result, record, given):
+        if not isinstance(metric, BatchMetric):
+            nearest = nearest or ResolvedMetric(metric)
             continue
-        is_same = has_signature(one, run_info(record), result.signature)
-        found = one.for_signature(result.signature or "") if is_same else one
+        is_same = has_signature(metric, run_info(record), result.signature)
+        found = metric.for_signature(result.signature or "") if is_same else metric
         differs = _differences(found, result, replace(run_info(record), gold=gold))
         if not differs:
             return ResolvedMetric(found)

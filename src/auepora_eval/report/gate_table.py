@@ -15,11 +15,15 @@ GATE_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclu
 def gates_blocks(report: GateReport, *, warnings: bool = True) -> list[Block]:
     """A row per gate, the warnings if wanted, and the counts; implied gates only where they did not pass."""
     rows: list[Row] = [
-        [Cell(one.status, tone=_TONES[one.status], sign=GATE_SIGNS[one.status]), one.gate, one.reason]
-        for one in report.visible_outcomes
+        [
+            Cell(outcome.status, tone=_TONES[outcome.status], sign=GATE_SIGNS[outcome.status]),
+            outcome.gate,
+            outcome.reason,
+        ]
+        for outcome in report.visible_outcomes
     ]
     blocks: list[Block] = [simple_table([TableColumn("outcome", brief=True), "gate", "because"], rows)] if rows else []
-    blocks += [Prose(f"Warning: {one}", "open") for one in report.warnings if warnings]
+    blocks += [Prose(f"Warning: {warning}", "open") for warning in report.warnings if warnings]
     against = f", compared with {report.against}" if report.against is not None else ""
     part = None if report.sample_set is None else report.sample_set.note
     note = None if report.register is None else report.register.note

@@ -16,8 +16,8 @@ def junit_xml(report: GateReport, *, name: str) -> str:
     outcomes = report.outcomes
     counts = {
         "tests": str(len(outcomes)),
-        "failures": str(sum(one.status == "failed" for one in outcomes)),
-        "errors": str(sum(one.status == "inconclusive" for one in outcomes)),
+        "failures": str(sum(outcome.status == "failed" for outcome in outcomes)),
+        "errors": str(sum(outcome.status == "inconclusive" for outcome in outcomes)),
         "skipped": "0",
     }
     root = ElementTree.Element("testsuites", counts)
@@ -29,17 +29,17 @@ def junit_xml(report: GateReport, *, name: str) -> str:
         for key, value in about.items():
             if value is not None:
                 ElementTree.SubElement(properties, "property", {"name": key, "value": strip_invalid_xml(value)})
-    for one in outcomes:
+    for outcome in outcomes:
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": "auepora.gates", "name": strip_invalid_xml(one.gate)}
+            suite, "testcase", {"classname": "auepora.gates", "name": strip_invalid_xml(outcome.gate)}
         )
-        reason = strip_invalid_xml(one.reason)
-        if one.status == "passed":
+        reason = strip_invalid_xml(outcome.reason)
+        if outcome.status == "passed":
             ElementTree.SubElement(case, "system-out").text = reason
         else:
-            tag = "failure" if one.status == "failed" else "error"
-            ElementTree.SubElement(case, tag, {"message": reason, "type": one.status}).text = reason
-        if one.warning is not None:
-            ElementTree.SubElement(case, "system-err").text = strip_invalid_xml(one.warning)
+            tag = "failure" if outcome.status == "failed" else "error"
+            ElementTree.SubElement(case, tag, {"message": reason, "type": outcome.status}).text = reason
+        if outcome.warning is not None:
+            ElementTree.SubElement(case, "system-err").text = strip_invalid_xml(outcome.warning)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode")

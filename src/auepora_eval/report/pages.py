@@ -111,16 +111,16 @@ def run_notes(run: StoredRun, gates: GateCheck) -> tuple[Tone, list[str]]:
     if failed:
         tone = "bad" if failed == done else "open"
     points = [f"{note[0].upper()}{note[1:]}." for note in run.gold_notes]
-    unmeasured = [one for one in run.results if one.details.get("num_measure_failed")]
+    unmeasured = [result for result in run.results if result.details.get("num_measure_failed")]
     if unmeasured:
         points.append(
             f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: "
             f"{', '.join(display_name(one) for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
-    for one in run.results:
-        if (one.details.get("controls") or {}).get("usable") is False:
+    for result in run.results:
+        if (result.details.get("controls") or {}).get("usable") is False:
             tone = "bad"
-            points.append(f"{controls_warnings(one)[0]}.")
+            points.append(f"{controls_warnings(result)[0]}.")
     if gates is not None:
         points.append(gates_summary(gates))
     if isinstance(gates, str):
@@ -134,7 +134,7 @@ def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list
     """The first metric of answers or of retrieval, whichever the main one is not; and how long answers took."""
     points = []
     if best.target not in RETRIEVAL:
-        found = [one for target in RETRIEVAL for one in run.results if one.target is target and one.defined]
+        found = [result for target in RETRIEVAL for result in run.results if result.target is target and result.defined]
         points += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
     elif (answers := answers_result(run)) is not None:
         points.append(f"Answers: {describe_result(answers)}.")
@@ -149,7 +149,7 @@ def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list
 
 def answers_result(run: StoredRun) -> MetricResult | None:
     """The main result that judges answers; ``None`` where no such metric has scores per query."""
-    listed = {one.name: one for one in run.results if one.target in ANSWERS and len(score_column(one))}
+    listed = {result.name: result for result in run.results if result.target in ANSWERS and len(score_column(result))}
     return next((listed[name] for name in rank_metrics(run.record, list(listed.values()))), None)
 
 

@@ -156,8 +156,8 @@ def plot_curve_over_k(
 
 def plot_causes(results: Results, *, title: str | None = None) -> Chart:
     """Why answers were wrong, where ``failure_attribution`` was computed."""
-    for one in results:
-        causes = one.details.get("causes")
+    for result in results:
+        causes = result.details.get("causes")
         if isinstance(causes, Mapping) and causes:
             return causes_chart(cause_rows(causes), title=title or "Why answers were wrong")
     raise BadValueError(
@@ -176,7 +176,9 @@ def cause_rows(causes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: str | None = None) -> Chart:
     """Answer quality by the rank of the first relevant document, taken from the scores of ``mrr``."""
-    ranked = next((one for one in results if re.fullmatch(r"mrr(@\d+)?", one.name) and one.scores is not None), None)
+    ranked = next(
+        (result for result in results if re.fullmatch(r"mrr(@\d+)?", result.name) and result.scores is not None), None
+    )
     if ranked is None:
         raise BadValueError("the rank of the first relevant document is not known: compute mrr as well")
     judged = results.by_name[metric] if metric is not None else answer_metric(results)
@@ -189,15 +191,15 @@ def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: 
 
 
 def _floats(scores: Sequence[float | None]) -> Floats:
-    return np.array([math.nan if one is None else one for one in scores])
+    return np.array([math.nan if score is None else score for score in scores])
 
 
 def answer_metric(results: Results) -> MetricResult:
     """The first metric that judges answers per sample; correctness first."""
     for target in ANSWERS:
-        for one in results:
-            if one.target is target and one.scores is not None:
-                return one
+        for result in results:
+            if result.target is target and result.scores is not None:
+                return result
     raise BadValueError("no metric here judges answers sample by sample; compute one, such as token_f1")
 
 
@@ -355,7 +357,7 @@ def _change_cells(one: CurvePoint) -> Row:
 
 def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
     """From 0 to 1 where all values lie there, else the range of the values; ``own`` scales end at the highest value."""
-    ends = [end for one in points if one.value is not None for end in (one.value, *(one.interval or ()))]
+    ends = [end for point in points if point.value is not None for end in (point.value, *(point.interval or ()))]
     low, high = min([0.0, *ends]), max(ends, default=0.0)
     if not own and low == 0.0:
         high = max(high, 1.0)
@@ -443,9 +445,9 @@ def plot_scatter(
         raise BadValueError(f"'{metric}' has no score per sample in both runs, so there is nothing to draw")
     first_scores = dict(zip(first.sample_ids, a.scores, strict=True))
     rows = [
-        (one, first_scores[one], score)
-        for one, score in zip(second.sample_ids, b.scores, strict=True)
-        if one in first_scores
+        (sample_id, first_scores[sample_id], score)
+        for sample_id, score in zip(second.sample_ids, b.scores, strict=True)
+        if sample_id in first_scores
     ]
     better = b.target is not TargetCategory.LATENCY if higher_is_better is None else higher_is_better
     return scatter_chart(

@@ -167,7 +167,7 @@ class StoredRun:
     @cached_property
     def definitions(self) -> dict[str, MetricMeta]:
         """The metadata of the metric of each result, by name."""
-        return {one.name: lookup_metric(one, self.record, {}) for one in self.results}
+        return {result.name: lookup_metric(result, self.record, {}) for result in self.results}
 
     @cached_property
     def main_metric(self) -> str:
@@ -179,7 +179,7 @@ class StoredRun:
 
     def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""
-        return next((one for one in self.results if one.name == name), None)
+        return next((result for result in self.results if result.name == name), None)
 
 
 def find_runs(store: RunStore, runs: Sequence[str | RunRecord]) -> list[RunRecord]:
@@ -235,7 +235,7 @@ def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """The causes of wrong answers, of every result that has them in its details."""
     blocks: list[Block] = []
-    labels = metric_labels(*[[one for one in run.results if wrong_answer_causes(one)] for run in runs])
+    labels = metric_labels(*[[result for result in run.results if wrong_answer_causes(result)] for run in runs])
     for name, label in labels.items():
         figures, groups = [], []
         for run in runs:
@@ -355,9 +355,11 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
     prefix = "measure_failed:"
     rows: list[Row] = []
-    failed = [(run, one) for run in runs for one in run.results if one.details.get("num_measure_failed")]
+    failed = [(run, result) for run in runs for result in run.results if result.details.get("num_measure_failed")]
     for run, result in failed:
-        reasons = Counter(one.removeprefix(prefix) for one in result.outcomes or () if one.startswith(prefix))
+        reasons = Counter(
+            outcome.removeprefix(prefix) for outcome in result.outcomes or () if outcome.startswith(prefix)
+        )
         rows.append(
             [
                 Cell(run.with_letter(display_name(result))),
@@ -474,7 +476,9 @@ def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
     blocks: list[Block] = []
     for run in runs:
         name = run.label
-        signatures: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
+        signatures: list[Row] = [
+            [Cell(result.name), Cell(result.signature or "none", code=True)] for result in run.results
+        ]
         folds: list[Block] = [
             Details(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
             Details(f"Signatures of {name}", [simple_table(["metric", "signature"], signatures)]),
@@ -536,7 +540,7 @@ def cards_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """A card per metric; for a metric of several runs, that of the last run."""
     latest_results: dict[str, tuple[StoredRun, MetricResult]] = {}
     for run in runs:
-        latest_results.update({one.name: (run, one) for one in run.results})
+        latest_results.update({result.name: (run, result) for result in run.results})
     if not latest_results:
         return None
     cards = [
@@ -566,7 +570,7 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     if card_data.samples is not None:
         skips, failures = card_data.samples.skips, card_data.samples.failures
         notes = [
-            *(_reason("skipped", one) for one in skips),
+            *(_reason("skipped", skip) for skip in skips),
             *(_reason("failed", failure) for failure in failures),
             *notes,
         ]

@@ -62,7 +62,7 @@ def scores_section(run: StoredRun) -> ReportSection:
             "scores", "Scores", [Prose("There are no results: the run did not come to scoring.", tone="open")]
         )
     blocks: list[Block] = [scores_table(run)]
-    if any(interval_flags(one) for one in run.results):
+    if any(interval_flags(result) for result in run.results):
         blocks.append(Prose("? few or skewed samples: the interval may be too narrow.", tone="muted"))
     return ReportSection(
         "scores", "Scores", blocks, "Grouped by what is judged. The bar shows value and interval in its range."
@@ -79,12 +79,12 @@ def runs_scores_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
-    judged_by_panel = any(panel_note(one) for one in run.results)
+    judged_by_panel = any(panel_note(result) for result in run.results)
     for target, entry in TARGETS.items():
         rows: list[Row] = [
-            [*_score_row(run, one), *([panel_note(one)] if judged_by_panel else [])]
-            for one in run.results
-            if one.target is target
+            [*_score_row(run, result), *([panel_note(result)] if judged_by_panel else [])]
+            for result in run.results
+            if result.target is target
         ]
         if rows:
             groups.append(RowGroup(rows, entry.title, entry.question))
@@ -227,7 +227,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
 
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
-    with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
+    with_parts = [(result, result.slices[name]) for result in run.results if name in result.slices]
     groups = list(dict.fromkeys(chain.from_iterable(parts for _, parts in with_parts)))
     if not groups:
         return []
@@ -321,7 +321,7 @@ def _looks_figure(name: str, test: Mapping[str, Any], units: int | None) -> Figu
 def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """A small histogram per metric, with several runs stacked; metrics with constant scores are only listed."""
     figures, same = [], []
-    for name in dict.fromkeys(one.name for run in runs for one in run.results if one.target is not LATENCY):
+    for name in dict.fromkeys(result.name for run in runs for result in run.results if result.target is not LATENCY):
         scores_by_run = {run: values for run in runs if len(values := _scores(run, name))}
         every = np.concatenate([np.zeros(0), *scores_by_run.values()])
         if len(every) and every.min() == every.max():
@@ -421,7 +421,7 @@ class RetrievalCurves:
 
 def hits_by_span(run: StoredRun) -> bool:
     """Whether a run that matches gold by id has hits by span only, because its ids differ from the gold ids."""
-    return any(one.by == "span" for one in _gold_ranks(run) if one is not None)
+    return any(gold_rank.by == "span" for gold_rank in _gold_ranks(run) if gold_rank is not None)
 
 
 def curves_of_runs(runs: Sequence[StoredRun]) -> list[RetrievalCurves]:
@@ -478,9 +478,9 @@ def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
 def _first_hits_by_span(run: StoredRun, by_id: Floats) -> Floats:
     """The ranks of the first hits; gold with spans is matched by id or by span."""
     ranks = by_id.copy()
-    for row, one in enumerate(_gold_ranks(run)):
-        if one is not None and not np.isnan(by_id[row]):
-            ranks[row] = np.inf if one.rank is None else one.rank
+    for row, gold_rank in enumerate(_gold_ranks(run)):
+        if gold_rank is not None and not np.isnan(by_id[row]):
+            ranks[row] = np.inf if gold_rank.rank is None else gold_rank.rank
     return ranks
 
 
@@ -514,7 +514,7 @@ def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
 
 
 def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[str, Any]]]:
-    by_name = {one.name: one for one in results}
+    by_name = {result.name: result for result in results}
     curves = {}
     for family in FAMILIES:
         found = [(k, by_name[f"{family}@{k}"]) for k in depths if f"{family}@{k}" in by_name]
@@ -561,10 +561,11 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         return None
     if len(run_curves) == 1:
         curves = run_curves[0][1].curves
-        drawn: Block = _curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families})
+        drawn: Block = _curve_figure("Retrieval", {f"{_TITLES[family]}@k": curves[family] for family in families})
     else:
         by_family = {
-            one: {run.label: each.curves[one] for run, each in run_curves if one in each.curves} for one in families
+            family: {run.label: each.curves[family] for run, each in run_curves if family in each.curves}
+            for family in families
         }
         drawn = Gallery([_curve_figure(_TITLES[one], lines, GALLERY_WIDTH) for one, lines in by_family.items()])
     tables: list[Block] = []

@@ -64,7 +64,7 @@ class _PlotRequest:
     @property
     def names(self) -> list[str]:
         """The display names of the runs; equal names get their run ids."""
-        called = [one.name for one in self.records]
+        called = [record.name for record in self.records]
         return [
             name if called.count(name) == 1 else f"{name} ({record.run_id})"
             for name, record in zip(called, self.records, strict=True)
@@ -83,7 +83,7 @@ class _PlotRequest:
             results = self.store.results(record.run_id)
             for metric_name in self.metrics:
                 results.by_name[metric_name]  # an unknown name raises with a suggestion
-            kept = [one for one in results if not self.metrics or one.name in self.metrics]
+            kept = [result for result in results if not self.metrics or result.name in self.metrics]
             found[name] = Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
         self._match_alike(found)
         return found
@@ -169,7 +169,8 @@ def _one_or_all(by_run: Mapping[str, T]) -> T | Mapping[str, T]:
 def _latency(request: _PlotRequest) -> Chart:
     metric_name = request.single_metric()
     timings = {
-        name: StoredRun(request.store, one).timings for name, one in zip(request.names, request.records, strict=True)
+        name: StoredRun(request.store, record).timings
+        for name, record in zip(request.names, request.records, strict=True)
     }
     known = dict.fromkeys(name for each in timings.values() for name in each)
     if metric_name is None:
@@ -280,7 +281,7 @@ def _noise(request: _PlotRequest) -> Chart:
 
 
 def _point(level: Any, results: Results, name: str) -> CurvePoint:
-    result = next((one for one in results if one.name == name and one.defined), None)
+    result = next((result for result in results if result.name == name and result.defined), None)
     return CurvePoint(level, None) if result is None else CurvePoint(level, result.value, result.interval)
 
 

@@ -83,8 +83,8 @@ class JudgedCoverage:
     def __init__(self, metrics: Sequence[Metric], gold: Mapping[str, int] | None = None) -> None:
         """``gold`` is the number of grades by provenance, if the samples do not record it."""
         self._gold = gold
-        self._depths = {one.name: _depth(one) for one in metrics if _is_retrieval(one)}
-        used_names = {one.name for one in metrics}
+        self._depths = {metric.name: _depth(metric) for metric in metrics if _is_retrieval(metric)}
+        used_names = {metric.name for metric in metrics}
         self._judged_metrics = {
             depth: JudgedAtDepth(depth, _unique_name(f"judged within {depth}", used_names)) for depth in self.depths
         }
@@ -105,14 +105,14 @@ class JudgedCoverage:
     def annotate(self, results: Results) -> Results:
         """The results without the additional metrics, with judged coverage in the details of each retrieval metric."""
         depth_by_name = {share.name: depth for depth, share in self._judged_metrics.items()}
-        own_names = {one.name for one in self.metrics}
-        by_depth = {depth_by_name[one.name]: one for one in results if one.name in depth_by_name}
+        own_names = {metric.name for metric in self.metrics}
+        by_depth = {depth_by_name[result.name]: result for result in results if result.name in depth_by_name}
         provenance = None if self._provenance is None else results.by_name[self._provenance.name]
-        results[:] = [one for one in results if one.name not in own_names]
-        for one in results:
-            if one.name in self._depths:
-                depth = self._depths[one.name]
-                self._annotate_result(one, by_depth[depth], provenance, depth)
+        results[:] = [result for result in results if result.name not in own_names]
+        for result in results:
+            if result.name in self._depths:
+                depth = self._depths[result.name]
+                self._annotate_result(result, by_depth[depth], provenance, depth)
         return results
 
     def _annotate_result(

@@ -125,7 +125,7 @@ class DiagnosisOptions:
 
 def arm_runs(arms: Sequence[str]) -> list[tuple[str, bool]]:
     """The runs of a diagnosis, in the order in which they are made: the arm, and whether it is a retest."""
-    order = ["retrieved", *(one for one in arms if one != "retrieved")]
+    order = ["retrieved", *(arm for arm in arms if arm != "retrieved")]
     return [(arm, again) for arm in order for again in ((False, True) if arm in RETESTED else (False,))]
 
 
@@ -138,7 +138,7 @@ def run_label(arm: str, retest: bool = False) -> str:
 
 
 def _as_context(documents: Sequence[Document]) -> ReplayContext:
-    return ReplayContext([RetrievedDocument(one, None, rank) for rank, one in enumerate(documents, 1)])
+    return ReplayContext([RetrievedDocument(document, None, rank) for rank, document in enumerate(documents, 1)])
 
 
 def single_document_samples(
@@ -309,7 +309,11 @@ class _ArmRunner:
     def _with_all_metrics(self, outcome: RunOutcome, request: RunRequest) -> RunOutcome:
         """The outcome with the metrics that a finished run was not scored by, from its stored outputs."""
         results = outcome.results
-        missing = [] if results is None else [one for one in request.metrics or () if one.name not in results.by_name]
+        missing = (
+            []
+            if results is None
+            else [metric for metric in request.metrics or () if metric.name not in results.by_name]
+        )
         if missing:
             job = ScoringJob(
                 self.store,
@@ -536,7 +540,7 @@ def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int, m
     if found is not None or sample.relevant_docs:
         return found
     keys = gold_keys(sample)
-    return next((rank for rank, one in enumerate(output.retrieved[:k], 1) if gold_key(one.doc, keys)), None)
+    return next((rank for rank, document in enumerate(output.retrieved[:k], 1) if gold_key(document.doc, keys)), None)
 
 
 def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[SingleDocument]]:
@@ -547,7 +551,7 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
     labels = _scores(outcome, runner.utility.name)
     right = _scores(outcome, runner.correctness.metric.name)
     outputs = group_pairs((row.position, row.output) for row in store.outputs(run_id, texts=match == "text"))
-    found: dict[str, list[SingleDocument]] = {one.sample_id: [] for one in runner.request.samples}
+    found: dict[str, list[SingleDocument]] = {sample.sample_id: [] for sample in runner.request.samples}
     for position, sample in enumerate(samples):
         entry = sample.metadata[DIAGNOSIS]
         answers = outputs.get(position, [])

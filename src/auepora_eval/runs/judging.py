@@ -63,9 +63,9 @@ def judged_signatures(metrics: Sequence[Metric], run: RunInfo) -> dict[str, str]
     found: dict[str, str] = {}
     for outer in metrics:
         if isinstance(outer, BatchMetric):
-            for one in judged_parts(outer):
-                bound = one.for_run(run)
-                found.setdefault(one.name, str(run_signature(bound, run)))
+            for part in judged_parts(outer):
+                bound = part.for_run(run)
+                found.setdefault(part.name, str(run_signature(bound, run)))
     return found
 
 
@@ -138,11 +138,11 @@ def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> N
 
     Earlier results are those of this run and of other runs on the same dataset that are in the store.
     """
-    waiting = {one.name: one for one in results if (one.details.get("controls") or {}).get("items")}
+    waiting = {result.name: result for result in results if (result.details.get("controls") or {}).get("items")}
     if not waiting:
         return
     others = [
-        one for one in store.runs(dataset=record.dataset_name, limit=_EARLIER_RUNS) if one.run_id != record.run_id
+        run for run in store.runs(dataset=record.dataset_name, limit=_EARLIER_RUNS) if run.run_id != record.run_id
     ]
     for run in [record, *others]:
         for earlier in reversed(result_summaries(store, run.run_id, every_signature=True)):
@@ -322,7 +322,7 @@ def preview_plan(
     samples, outputs, notes = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
     if prepared.outputs is not None:
         known = dict(prepared.outputs)
-        outputs, notes = [known.get(one.sample_id) for one in samples], []
+        outputs, notes = [known.get(sample.sample_id) for sample in samples], []
     elif resume:
         with RunStore.open(where, create=False) as opened:
             record = opened.find(run or plan.name)
@@ -330,7 +330,7 @@ def preview_plan(
             notes = [ESTIMATE_NOTE] if None in outputs else []
             if notes:
                 placeholders = _placeholder_outputs(prepared)
-                outputs = [one or placeholders[place % len(placeholders)] for place, one in enumerate(outputs)]
+                outputs = [output or placeholders[place % len(placeholders)] for place, output in enumerate(outputs)]
     elif plan.repeats > 1:
         samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
     if plan.judge.two_stage is not None:
@@ -371,7 +371,7 @@ def _system_cost_notes(prepared: PreparedPlan, where: str | Path) -> list[str]:
                 islice(pairs, _PRICED_ANSWERS), [{"total_cost": prices}, "prompt_tokens", "completion_tokens"]
             )
             if cost.defined:
-                read, written = (f"{one.value:,.0f}" for one in tokens)
+                read, written = (f"{token.value:,.0f}" for token in tokens)
                 return [
                     f"{calls}: about {prepared.calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
                     f"completion tokens as in {record.run_id}"
@@ -457,11 +457,11 @@ def _placeholder_outputs(prepared: PreparedPlan) -> list[SystemOutputs | None]:
 
 
 def _placeholder_output(sample: EvaluationSample, top_k: int) -> SystemOutputs:
-    documents = [one for one in sample.relevant_docs or () if one.text][:top_k]
+    documents = [document for document in sample.relevant_docs or () if document.text][:top_k]
     documents = documents or [Document(f"stand-in {place}", _FILLER_DOCUMENT) for place in range(top_k)]
     reference = sample.reference_answer
     answer = reference.text if reference is not None and reference.text.strip() else _FILLER
-    found = [RetrievedDocument(one, None, rank) for rank, one in enumerate(documents, start=1)]
+    found = [RetrievedDocument(document, None, rank) for rank, document in enumerate(documents, start=1)]
     return SystemOutputs(found, Response(answer))
 
 
@@ -537,7 +537,7 @@ def read_panel_votes(
     store: RunStore, record: RunRecord, metric: str, *, on_progress: Callable[[int], None] = lambda _: None
 ) -> PanelVotes:
     """The stored votes on the first answer to each sample; raises unless a panel gave one vote per answer."""
-    result = next(one for one in store.results(record.run_id) if one.name == metric)
+    result = next(result for result in store.results(record.run_id) if result.name == metric)
     from ..report.explain import resolve_result_metric  # reports are slow to import
 
     found = resolve_result_metric(result, record, {}).metric
@@ -598,6 +598,6 @@ def _mean_votes(polls: Sequence[Poll]) -> list[float]:
     by_member: list[float] = []
     for member in range(len(polls[0].names)):
         votes = [poll.row(path)[member] for poll in polls for path in poll.decided]
-        numbers = [one.number for one in votes if one is not None and one.number is not None]
+        numbers = [vote.number for vote in votes if vote is not None and vote.number is not None]
         by_member.append(math.fsum(numbers) / len(numbers) if numbers else math.nan)
     return by_member

@@ -45,8 +45,8 @@ class PartialScores:
         self.info, self.batch_size = info, batch_size
         self.originals = list(metrics)
         """The metrics before they were bound to the settings of the run."""
-        self.metrics = [one.for_run(info) for one in metrics]
-        self.signatures = {one.name: str(run_signature(one, info)) for one in self.metrics}
+        self.metrics = [metric.for_run(info) for metric in metrics]
+        self.signatures = {metric.name: str(run_signature(metric, info)) for metric in self.metrics}
         self.asked = np.zeros(len(samples), dtype=np.bool_)
         """Which samples were judged for this run in this session."""
         self.known = np.zeros(len(samples), dtype=np.bool_)
@@ -56,7 +56,7 @@ class PartialScores:
         """The repeat that is being judged."""
         self._executor: JudgingExecutor | None = None
         self._parts: list[dict[str, list[tuple[Positions, Scores]]]] = [
-            {one.name: [] for one in self.metrics} for _ in range(record.repeats)
+            {metric.name: [] for metric in self.metrics} for _ in range(record.repeats)
         ]
         self._stored: dict[str, Scores] = {}
         self.stored_details: dict[str, Mapping[str, Any]] = {}
@@ -77,7 +77,7 @@ class PartialScores:
         scores = {one.name: one.scores for one in found if isinstance(one.scores, Scores)}
         if len(scores) < len(self.metrics):
             return np.zeros(len(self.samples), dtype=np.bool_), {}
-        unknown = [one.with_reason(NOT_JUDGED) | (one.status == Status.MEASURE_FAILED) for one in scores.values()]
+        unknown = [score.with_reason(NOT_JUDGED) | (score.status == Status.MEASURE_FAILED) for score in scores.values()]
         return ~np.any(unknown, axis=0), scores
 
     def _summaries(self) -> list[MetricResult]:
@@ -93,19 +93,19 @@ class PartialScores:
         self.known, self._stored = known, scores
         self.stored_details = {summary.name: summary.details for summary in self._summaries()}
         rows = np.flatnonzero(known)
-        for name, one in scores.items():
-            self._parts[0][name].append((rows, one.take(rows)))
+        for name, score in scores.items():
+            self._parts[0][name].append((rows, score.take(rows)))
 
     def dry_scores(self, policy: JudgePolicy) -> list[Scores]:
         """The outcomes without a call, as far as the cache of the policy has them; the others are failures."""
         batch = self._batch(np.arange(len(self.samples)), 0)
-        parts = [part for one in self.metrics for part in judged_parts(one)]
+        parts = [part for metric in self.metrics for part in judged_parts(metric)]
 
         async def work(session: PreviewSession) -> None:
             await judge_batch(batch, parts, session)
 
         run_preview(policy, work)
-        return [apply_failure_policy(one, batch) for one in self.metrics]
+        return [apply_failure_policy(metric, batch) for metric in self.metrics]
 
     def dry_outcomes(self, policy: JudgePolicy) -> tuple[npt.NDArray[np.bool_], ...]:
         """Which samples a metric applies to, which are scored without a judge, and which were judged before."""
@@ -116,7 +116,7 @@ class PartialScores:
         cached = self.dry_scores(policy) if policy.cache is not None and policy.cache.exists() else without
         applies = np.any([one.status != Status.SKIPPED for one in without], axis=0)
         free, known = (
-            ~np.any([one.status == Status.MEASURE_FAILED for one in scores], axis=0) for scores in (without, cached)
+            ~np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0) for scores in (without, cached)
         )
         return applies, free, (known | self.stored_scores()[0]) & ~free
 
@@ -128,29 +128,29 @@ class PartialScores:
         for repeat in range(self.record.repeats):
             self.repeat = repeat
             scores, notes = self._score(new, repeat)
-            failed = np.any([one.status == Status.MEASURE_FAILED for one in scores], axis=0)
+            failed = np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0)
             if failed.any():
                 again, notes = self._score(new[failed], repeat)
                 rows = (np.flatnonzero(~failed), np.flatnonzero(failed))
                 scores = [
-                    Scores.woven((rows[0], one.take(rows[0])), (rows[1], other))
-                    for one, other in zip(scores, again, strict=True)
+                    Scores.woven((rows[0], score.take(rows[0])), (rows[1], other))
+                    for score, other in zip(scores, again, strict=True)
                 ]
             self.notes += notes
-            for metric, one in zip(self.metrics, scores, strict=True):
-                self._parts[repeat][metric.name].append((new, one))
+            for metric, score in zip(self.metrics, scores, strict=True):
+                self._parts[repeat][metric.name].append((new, score))
         self.asked[new] = True
 
     def scores(self, name: str) -> list[Scores]:
         """The scores of all samples in each repeat; those that were not judged are skipped."""
-        metric = next(one for one in self.metrics if one.name == name)
+        metric = next(metric for metric in self.metrics if metric.name == name)
         return [self._whole(metric, parts[name]) for parts in self._parts]
 
     def means(self, name: str) -> Scores:
         """The scores of all samples, as means over the repeats."""
         if self.known.all():
             return self._stored[name]
-        metric = next(one for one in self.metrics if one.name == name)
+        metric = next(metric for metric in self.metrics if metric.name == name)
         return join_scores(metric, self.scores(name))
 
     def unanswered(self) -> npt.NDArray[np.bool_]:
@@ -210,14 +210,14 @@ class KnownScores:
 
     def __init__(self, executor: Executor, judged: PartialScores) -> None:
         self._executor, self._judged = executor, judged
-        self._columns = {one.name: judged.scores(one.name) for one in judged.metrics}
+        self._columns = {metric.name: judged.scores(metric.name) for metric in judged.metrics}
         self._num_passes = 0
         self.controls = judged.controls
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order; each pass over all samples is the next repeat."""
         repeat, self._num_passes = self._num_passes, self._num_passes + 1
-        plain = [one for one in metrics if one.name not in self._columns]
+        plain = [metric for metric in metrics if metric.name not in self._columns]
         start = 0
         notes, self._judged.notes = self._judged.notes, []
         for scored in self._executor.score(batches, plain):
@@ -225,8 +225,8 @@ class KnownScores:
             start += scored.size
             computed = iter(scored.scores)
             scores = [
-                self._columns[one.name][repeat].take(rows) if one.name in self._columns else next(computed)
-                for one in metrics
+                self._columns[metric.name][repeat].take(rows) if metric.name in self._columns else next(computed)
+                for metric in metrics
             ]
             yield ScoredBatch(scored.size, scores, _merge_notes([scored.notes, *notes]), scored.members)
             notes = []
@@ -234,8 +234,8 @@ class KnownScores:
 
 def _merge_notes(notes: Iterable[Notes]) -> Notes:
     merged: Notes = {}
-    for one in notes:
-        for message, (count, first) in one.items():
+    for note in notes:
+        for message, (count, first) in note.items():
             merged[message] = (merged.get(message, (0, first))[0] + count, merged.get(message, (0, first))[1])
     return merged
 
@@ -262,4 +262,4 @@ class SkippingExecutor:
         for scored in self._executor.score(batches, metrics):
             is_invalid = np.isin(np.arange(start, start + scored.size), self._invalid)
             start += scored.size
-            yield replace(scored, scores=[skip_invalid(one, is_invalid) for one in scored.scores])
+            yield replace(scored, scores=[skip_invalid(score, is_invalid) for score in scored.scores])

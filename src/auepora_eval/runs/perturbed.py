@@ -133,7 +133,9 @@ def arm_results(results: Results | None) -> Results | None:
     if results is None:
         return None
     chosen = [
-        one for one in results if any(one.name.startswith(name) for name in (*ARM_METRICS, "error_correction_rate"))
+        result
+        for result in results
+        if any(result.name.startswith(name) for name in (*ARM_METRICS, "error_correction_rate"))
     ]
     return Results(chosen, sample_ids=results.sample_ids, run_id=results.run_id)
 
@@ -154,7 +156,7 @@ def build_curve(
 ) -> Curve:
     """Build the curve from the finished runs of a sweep."""
     base = outcomes[sweep.base]
-    results = {level: {one.name: one for one in outcomes[level].results or ()} for level in sweep.levels}
+    results = {level: {result.name: result for result in outcomes[level].results or ()} for level in sweep.levels}
     refused: dict[str, str] = {}
     elsewhere: dict[str, list[str]] = {}
     compared: dict[Level, dict[str, MetricComparison]] = {}
@@ -170,7 +172,7 @@ def build_curve(
         for name in found.by_name.keys() - kept.keys():
             elsewhere.setdefault(name, []).append(sweep.label(level))
     refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
-    every = {name: one for level in sweep.levels for name, one in results[level].items()}
+    every = {name: result for level in sweep.levels for name, result in results[level].items()}
     return Curve(
         sweep.kind,
         sweep.levels,
@@ -194,7 +196,7 @@ def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) ->
     if base.fingerprint == record.fingerprint:
         return False
     marks = [
-        {one.sample_id: is_unanswerable(one) for one in store.samples(each.run_id, texts=False)}
+        {sample.sample_id: is_unanswerable(sample) for sample in store.samples(each.run_id, texts=False)}
         for each in (base, record)
     ]
     return marks[0] != marks[1]
@@ -336,7 +338,7 @@ class LevelRunner:
             metrics=_metrics(self.request, ATTACK_METRICS) if attacked else self.request.metrics,
             slices=[*self.request.slices, f"labels.{PAYLOAD}"] if perturbation.inject else self.request.slices,
             name=f"{self.request.name} [{label}]",
-            samples=[label_sample(one, self.sweep, level, self.seed) for one in self.request.samples],
+            samples=[label_sample(sample, self.sweep, level, self.seed) for sample in self.request.samples],
             system=perturbed_system(
                 self.request.system, Perturber(perturbation, noise, self.edit, self.sweep.payloads, match)
             ),
@@ -386,7 +388,7 @@ def _payload_digest(sweep: Sweep) -> dict[str, str]:
 
 
 def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]) -> int:
-    return sum(which(one.extra.get(PERTURBATION) or {}) for one in outputs)
+    return sum(which(output.extra.get(PERTURBATION) or {}) for output in outputs)
 
 
 # --- sources of noise documents: a corpus, the samples, or what a run retrieved for other samples --------------------

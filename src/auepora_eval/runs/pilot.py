@@ -270,7 +270,7 @@ def _correlation_note(variances: dict[float, float], request: SizeRequest, per_u
 
 
 def _results(store: RunStore, record: RunRecord) -> dict[str, MetricResult]:
-    return {one.name: one for one in result_summaries(store, record.run_id)}
+    return {summary.name: summary for summary in result_summaries(store, record.run_id)}
 
 
 def _pilot_metric(
@@ -284,18 +284,18 @@ def _pilot_metric(
     labels: tuple[Any, Any] | None = None,
 ) -> PilotMetric:
     total = max(record.num_samples for record in records)
-    unjudged = [one.details.get("skipped_not_judged") or 0 for one in results]
+    unjudged = [result.details.get("skipped_not_judged") or 0 for result in results]
     notes = []
     if any(unjudged):
         notes.append(f"judged on {len(values):,} of {total:,} questions; the judge calls are those for all questions")
     elif len(values) < total:
         notes.append(f"applies to {len(values):,} of {total:,} questions: the numbers are of such questions")
-    if any("two_stage" in one.details for one in results):
+    if any("two_stage" in result.details for result in results):
         notes.append("two-stage judging prefers uncertain answers, so that the number of questions is rather too large")
     answers = sum(
         (record.num_samples - without) * record.repeats for record, without in zip(records, unjudged, strict=True)
     )
-    usage = [one.details.get("judging") or {} for one in results]
+    usage = [result.details.get("judging") or {} for result in results]
     needed = sum(one.get("judgements", 0) - one.get("shared", 0) for one in usage)
     calls, cost = (sum(one.get(key) or 0 for one in usage) for key in ("calls", "cost"))
     repeated, repeats, within = _repeats(results, records)
@@ -320,18 +320,18 @@ def _repeats(
 ) -> tuple[Literal["answers", "judgements"] | None, int, float | None]:
     """What was repeated, how often, and the variance that one repeat adds in all of the runs together."""
     repeats = min(record.repeats for record in records)
-    within = _sum_of_variances([one.details.get("repeats") or {} for one in results])
+    within = _sum_of_variances([result.details.get("repeats") or {} for result in results])
     if within is not None:
         return "answers", repeats, within
-    judges = [one.details.get("judge") or {} for one in results]
+    judges = [result.details.get("judge") or {} for result in results]
     within = _sum_of_variances(judges)
     if within is not None:
-        return "judgements", min(int(one["repeats"]) for one in judges), within
+        return "judgements", min(int(judge["repeats"]) for judge in judges), within
     return None, repeats, None
 
 
 def _sum_of_variances(spreads: Sequence[Mapping[str, Any]]) -> float | None:
-    found = [one.get("sd_within_samples") for one in spreads]
+    found = [spread.get("sd_within_samples") for spread in spreads]
     return None if None in found else float(sum(sd**2 for sd in found if sd is not None))
 
 
@@ -356,7 +356,7 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
         per_unit *= (factor := verdict_factor(values, delta, alone, most=most, alpha=alpha, power=power))
         if factor > _NOTED:
             notes.append(f"{factor:.2g} times as many as for Student's t: the differences are in steps, or skewed")
-    rows = [_row(pilot, one.repeats, math.ceil(one.questions * per_unit)) for one in options]
+    rows = [_row(pilot, option.repeats, math.ceil(option.questions * per_unit)) for option in options]
     enough = cheapest = fewest = None
     if pilot.within is not None:
         least = fewest_questions(parts, delta, alpha=alpha, power=power)
@@ -468,9 +468,9 @@ def size_blocks(sizes: Sequence[MetricSize], request: SizeRequest, pilot: str, *
     goal = f"To detect a difference of {request.delta:g} with a power of {request.power:.0%} at alpha {request.alpha:g}"
     blocks: list[Block] = [Prose(f"{goal}, {pilot}:")]
     columns = ["sd of a difference", "pilot detects", "questions", "answers", "judge calls", "cost", "labels"]
-    heads = [TableColumn("metric"), *(TableColumn(one, number=True) for one in columns)]
-    blocks.append(without_empty_columns(simple_table(heads, [_metric_row(one) for one in sizes])))
-    if any(one.labels_alone is not None for one in sizes):
+    heads = [TableColumn("metric"), *(TableColumn(column, number=True) for column in columns)]
+    blocks.append(without_empty_columns(simple_table(heads, [_metric_row(size) for size in sizes])))
+    if any(size.labels_alone is not None for size in sizes):
         blocks.append(
             Prose(
                 "Labels: of people, of both answers to a question, without a judge; in brackets if twice as many "

@@ -413,11 +413,11 @@ def _splits(
 ) -> list[MetricSplit]:
     assert outcome.results is not None
     samples = request.samples
-    metrics = [one for one in request.metrics or () if isinstance(one, BatchMetric)]
+    metrics = [metric for metric in request.metrics or () if isinstance(metric, BatchMetric)]
     names = [sample.sample_id for sample in samples]
     clusters = sample_clusters(samples)
     replayed = outcome.results.by_name
-    signatures = {one.name: replayed[one.name].signature or "" for one in metrics}
+    signatures = {metric.name: replayed[metric.name].signature or "" for metric in metrics}
     scores_a = _scores_by_metric(store, record_a, outcome.record, request, signatures)
     scores_b = _scores_by_metric(store, record_b, outcome.record, request, signatures)
     splits = []
@@ -451,7 +451,7 @@ def _scores_by_metric(
         for result in store.results(record.run_id, every_signature=True):
             if result.signature == signatures.get(result.name) and isinstance(result.scores, Scores):
                 found[result.name] = (result.scores, result.signature or "")
-    missing = [one for one in request.metrics or () if one.name not in found]
+    missing = [metric for metric in request.metrics or () if metric.name not in found]
     for result in _compute(store, record, request, missing) if missing else ():
         found[result.name] = (result.scores if isinstance(result.scores, Scores) else None, result.signature or "")
     return found

@@ -351,7 +351,8 @@ def _collect_outputs(
 
     def deliver(answers: list[TaskOutput]) -> None:
         rows = [
-            StoredOutput(one.task.position, one.task.repeat, one.task.sample.sample_id, one.output) for one in answers
+            StoredOutput(answer.task.position, answer.task.repeat, answer.task.sample.sample_id, answer.output)
+            for answer in answers
         ]
         counter.add(_append(store, record.run_id, rows))
 
@@ -618,7 +619,7 @@ def system_request(
         "system": describe_system(system),
         "conventions": _conventions_dict(rules),
         "metrics": None if chosen is None else metric_specs(chosen),
-        "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
+        "slices": [group.name for group in groups if group.name.startswith(("labels.", "metadata."))] or None,
         "run": {**policy.stored(), "repeats": repeats},
     }
     return RunRequest(
@@ -723,7 +724,9 @@ def _latest_run(store: RunStore, name: str, run: str | None) -> RunRecord | None
     if run is not None:
         return store.find(run)
     records = store.runs(name=name)
-    return next((one for one in records if one.status is not RunStatus.FINISHED), records[0] if records else None)
+    return next(
+        (record for record in records if record.status is not RunStatus.FINISHED), records[0] if records else None
+    )
 
 
 def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> str:
@@ -744,7 +747,7 @@ def _conventions_dict(rules: Conventions) -> dict[str, Any]:
 def metric_specs(metrics: Sequence[Metric]) -> list[Spec] | None:
     """Specs from which the metrics can be built again; ``None`` if one of them is not registered."""
     try:
-        return [to_json_value(spec_of(one)) for one in metrics]
+        return [to_json_value(spec_of(metric)) for metric in metrics]
     except MetricDefinitionError:
         return None
 

@@ -98,7 +98,9 @@ class StopPlan:
             "designs": {name: design.to_dict() for name, design in self.designs.items()},
             "order": list(self.order),
             "results": dict(self.results),
-            "verdicts": {name: one["verdict"] for name, one in self.results.items() if one["reason"] is not None},
+            "verdicts": {
+                name: result["verdict"] for name, result in self.results.items() if result["reason"] is not None
+            },
         }
 
     @classmethod
@@ -139,12 +141,12 @@ def recorded_plan(store: RunStore, record: RunRecord) -> StopPlan | None:
     """The design that was recorded for judging this run, or ``None``."""
     found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
     plans = [StopPlan.from_dict(one.body) for one in found]
-    return next((one for one in plans if one.run_id == record.run_id), None)
+    return next((plan for plan in plans if plan.run_id == record.run_id), None)
 
 
 def stop_metrics(stop: StopSettings, metrics: Sequence[Metric], primary: Sequence[str] = ()) -> list[BatchMetric]:
     """The metrics that decide when judging stops; raises if they cannot."""
-    judged = {one.name: one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)}
+    judged = {metric.name: metric for metric in metrics if isinstance(metric, BatchMetric) and is_judged(metric)}
     names = list(stop.metric) or [name for name in primary if name in judged]
     if not names and len(judged) == 1:
         names = list(judged)
@@ -312,15 +314,15 @@ class SequentialJudging:
             if self.baseline is not None:
                 self.baseline.judge(positions)
             failed = max(int(self._sample_values(name)[1][positions].sum()) for name in self.plan.designs)
-            is_spent = any(one.usage_log.total.failed["budget_exhausted"] for one in self._sessions)
+            is_spent = any(session.usage_log.total.failed["budget_exhausted"] for session in self._sessions)
             if failed and (is_spent or (count >= _ASSESSED and failed > _MAX_FAILED * len(positions))):
                 self._num_failed = failed
                 self._warn_failed(number, len(looks), failed, len(positions))
                 return
             results = {name: self._result(name, count) for name in self.plan.designs}
-            ended = all(one["reason"] is not None and one["stopped_at"] <= count for one in results.values())
-            continued = ended and count > max(one["stopped_at"] for one in results.values())
-            results = {name: {**one, "continued": continued} for name, one in results.items()}
+            ended = all(result["reason"] is not None and result["stopped_at"] <= count for result in results.values())
+            continued = ended and count > max(result["stopped_at"] for result in results.values())
+            results = {name: {**result, "continued": continued} for name, result in results.items()}
             self.plan = replace(self.plan, results=results)
             _record(self._store, self._record, self.plan, is_new=False)
             if ended and not self._proceed:
@@ -456,7 +458,7 @@ def prepare_judging(
                 "judge all its samples"
             )
         return None
-    judged = [one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)]
+    judged = [metric for metric in metrics if isinstance(metric, BatchMetric) and is_judged(metric)]
     scores = PartialScores(store, record, judged, list(samples), info=info, batch_size=batch_size)
     known = scores.signatures.items()
     concerned = stop is None or not stop.metric or bool(set(stop.metric) & set(scores.signatures))
@@ -485,14 +487,14 @@ def prepare_judging(
             f"{record.run_id} is judged until a comparison with {plan.against} is decided, and that run was deleted; "
             "what is stored stays valid, and nothing more can be judged: make a new run"
         ) from error
-    proceed = request.proceed or any(one["continued"] for one in plan.results.values())
+    proceed = request.proceed or any(result["continued"] for result in plan.results.values())
     return SequentialJudging(store, record, plan, scores, baseline, proceed=proceed, on_look=on_look)
 
 
 def _baseline_scores(store: RunStore, run_id: str, names: Iterable[str], scores: PartialScores) -> PartialScores:
     """The scores of the baseline under the primary metrics, as far as they are stored."""
     record = store.get(run_id)
-    metrics = [one for one in scores.originals if one.name in names]
+    metrics = [original for original in scores.originals if original.name in names]
     found = PartialScores(store, record, metrics, scores.samples, info=run_info(record), batch_size=scores.batch_size)
     found.use_stored()
     return found
@@ -505,14 +507,14 @@ def _new_plan(
     stop = request.settings
     assert stop is not None
     primary = stop_metrics(stop, scores.metrics, record.plan.get("primary") or ())
-    stop = replace(stop, metric=tuple(one.name for one in primary))
+    stop = replace(stop, metric=tuple(name.name for name in primary))
     against = request.baseline
     if against is None and (found := stop_baseline(store, stop, record.fingerprint, record.run_id)) is not None:
         against = found.run_id
     own = PartialScores(
         store,
         record,
-        [one for one in scores.originals if one.name in stop.metric],
+        [original for original in scores.originals if original.name in stop.metric],
         scores.samples,
         info=scores.info,
         batch_size=scores.batch_size,
@@ -542,12 +544,12 @@ def _new_plan(
         against,
         _settings(stop),
         {
-            one.name: _make_design(
-                stop, one, len(units), known_units, has_means=several or getattr(one, "panel", None) is not None
+            name.name: _make_design(
+                stop, name, len(units), known_units, has_means=several or getattr(name, "panel", None) is not None
             )
-            for one in primary
+            for name in primary
         },
-        {one.name: scores.signatures[one.name] for one in primary},
+        {name.name: scores.signatures[name.name] for name in primary},
         tuple(int(unit[0]) for unit in units),
         known_units,
     )

@@ -95,8 +95,10 @@ class Trial:
         """The trial as a page; ``usage`` is a line about calls and cost."""
         title = f"Trial of {', '.join(self.metrics)}: {len(self.samples)} of {self.num_samples} samples of {self.plan}"
         sections = []
-        for number, system in enumerate(dict.fromkeys(one.system for one in self.requests if one.system), 1):
-            names = {name: None for one in self.requests if one.system == system for name in one.metrics}
+        for number, system in enumerate(
+            dict.fromkeys(request.system for request in self.requests if request.system), 1
+        ):
+            names = {name: None for request in self.requests if request.system == system for name in request.metrics}
             section_title = f"System message of {', '.join(names)}"
             sections.append(ReportSection(f"system-{number}", section_title, [Code(system)]))
         sections += [
@@ -104,8 +106,8 @@ class Trial:
             for number, (sample_id, query) in enumerate(self.samples.items(), 1)
         ]
         rows: list[Row] = [
-            [one.sample_id, one.metric, "" if one.score is None else format_value(one.score), one.outcome]
-            for one in self.scores
+            [score.sample_id, score.metric, "" if score.score is None else format_value(score.score), score.outcome]
+            for score in self.scores
         ]
         blocks: list[Block] = [simple_table(["sample", "metric", "score", "outcome"], rows), Prose(usage)]
         sections.append(ReportSection("scores", "Scores", [*blocks, *map(Prose, self.notes)]))
@@ -114,21 +116,28 @@ class Trial:
     def _sample_blocks(self, sample_id: str) -> list[Block]:
         blocks: list[Block] = []
         critics: dict[str, str] = {}
-        for one in self.requests:
-            if one.sample_id == sample_id:
-                time = f", {one.repeat + 1}. time" if one.repeat else ""
-                known = f" the prompt above, as to {critics[one.prompt]}" if one.prompt in critics else ""
-                critics.setdefault(one.prompt, one.critic)
-                blocks.append(Prose(f"{', '.join(one.metrics)} to {one.critic} ({one.prompt_id}{time}):{known}"))
-                blocks += [] if known else [Code(one.prompt)]
-                weighted = "" if one.weighted is None else f"; weighted by probability: {format_value(one.weighted)}"
-                origin = " from the cache" if one.cached else ""
-                failed = "" if one.error is None else f", not usable ({one.error}: {one.message})"
-                blocks += [Prose(f"Reply{origin}{weighted}{failed}:"), Code(one.reply or "(empty)")]
+        for request in self.requests:
+            if request.sample_id == sample_id:
+                time = f", {request.repeat + 1}. time" if request.repeat else ""
+                known = f" the prompt above, as to {critics[request.prompt]}" if request.prompt in critics else ""
+                critics.setdefault(request.prompt, request.critic)
+                blocks.append(
+                    Prose(f"{', '.join(request.metrics)} to {request.critic} ({request.prompt_id}{time}):{known}")
+                )
+                blocks += [] if known else [Code(request.prompt)]
+                weighted = (
+                    "" if request.weighted is None else f"; weighted by probability: {format_value(request.weighted)}"
+                )
+                origin = " from the cache" if request.cached else ""
+                failed = "" if request.error is None else f", not usable ({request.error}: {request.message})"
+                blocks += [Prose(f"Reply{origin}{weighted}{failed}:"), Code(request.reply or "(empty)")]
         if not blocks:
             blocks.append(Prose("No judge was asked."))
-        outcomes = [one for one in self.scores if one.sample_id == sample_id]
-        shown = [f"{one.metric} {one.outcome if one.score is None else format_value(one.score)}" for one in outcomes]
+        outcomes = [score for score in self.scores if score.sample_id == sample_id]
+        shown = [
+            f"{outcome.metric} {outcome.outcome if outcome.score is None else format_value(outcome.score)}"
+            for outcome in outcomes
+        ]
         return [*blocks, Prose(f"Score: {', '.join(shown)}")]
 
 
@@ -159,9 +168,9 @@ def try_metrics(
     batch = Batch(samples, outputs)
     secrets = Secrets(plan.secrets)
     session = _RecordingSession(plan.judge.policy_for(where, plan.folder), progress or ignore_progress(), secrets)
-    parts = [part for one in metrics for part in judged_parts(one)]
+    parts = [part for metric in metrics for part in judged_parts(metric)]
     run_judging(session, partial(judge_batch, batch, parts))
-    scores = [(one, apply_failure_policy(one, batch)) for one in metrics]
+    scores = [(metric, apply_failure_policy(metric, batch)) for metric in metrics]
     requests = list(session.requests)
     notes = [note for metric, found in scores if (note := _spread_note(metric, found))]
     if separate:
@@ -175,7 +184,7 @@ def try_metrics(
     order = {sample_id: place for place, sample_id in enumerate(ids)}
     return Trial(
         plan=plan.name,
-        metrics=[one.name for one in metrics],
+        metrics=[metric.name for metric in metrics],
         samples={sample.sample_id: sample.query for sample in samples},
         num_samples=len(prepared.samples),
         requests=sorted(requests, key=lambda one: (order.get(one.sample_id, 0), one.metrics[0], one.repeat)),
@@ -213,13 +222,13 @@ def select_judge_metrics(metrics: Sequence[Metric], names: Sequence[str], run: R
 
     Without names, all judge metrics.
     """
-    judged = [one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)]
+    judged = [metric for metric in metrics if isinstance(metric, BatchMetric) and is_judged(metric)]
     if not judged:
         raise BadValueError("the plan has no metric that calls a judge")
     for name in names:
         if not any(_is_called(one, name) for one in judged):
             known = [one.name for one in judged]
-            if any(one.name == name for one in metrics):
+            if any(metric.name == name for metric in metrics):
                 raise BadValueError(f"'{name}' calls no judge; the judge metrics of the plan are {', '.join(known)}")
             listing = f"; they are {', '.join(known)}"
             raise BadValueError(
@@ -257,8 +266,10 @@ def _any_applies(metrics: Sequence[BatchMetric], sample: EvaluationSample, outpu
     """Whether any metric would score this sample, as far as that can be known without a judge."""
     if output is None or output.error is not None:
         return False
-    parts = [part for one in metrics for part in judged_parts(one)]
-    return any(not isinstance(one, PerSampleMetric) or not one.precheck(sample, output, answered=True) for one in parts)
+    parts = [part for metric in metrics for part in judged_parts(metric)]
+    return any(
+        not isinstance(part, PerSampleMetric) or not part.precheck(sample, output, answered=True) for part in parts
+    )
 
 
 def _outputs(prepared: PreparedPlan, samples: Sequence[EvaluationSample]) -> dict[str, SystemOutputs]:
@@ -271,7 +282,7 @@ def _outputs(prepared: PreparedPlan, samples: Sequence[EvaluationSample]) -> dic
         prepared.system,
         [Task(place, sample) for place, sample in enumerate(samples)],
         prepared.plan.policy,
-        lambda answers: found.update((one.task.sample.sample_id, one.output) for one in answers),
+        lambda answers: found.update((answer.task.sample.sample_id, answer.output) for answer in answers),
         total=len(samples),
     )
     return found

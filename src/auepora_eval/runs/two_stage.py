@@ -223,7 +223,7 @@ class TwoStageJudging:
 
 
 def _expensive_metrics(metrics: Sequence[Metric], settings: TwoStageSettings) -> list[JudgedMetric]:
-    return [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
+    return [metric for metric in metrics if isinstance(metric, JudgedMetric) and metric.name in settings.metrics]
 
 
 def check_draws(
@@ -239,14 +239,14 @@ def check_draws(
     Nothing is called: an error about the seed or the number of samples costs nothing.
     """
     found = {}
-    for one in _expensive_metrics(metrics, settings):
-        applies = int(_applies(one, samples).sum())
+    for metric in _expensive_metrics(metrics, settings):
+        applies = int(_applies(metric, samples).sum())
         if applies < MIN_BUDGET:
             raise BadValueError(
-                f"two-stage judging of '{one.name}' needs at least {MIN_BUDGET} samples that it applies to; "
+                f"two-stage judging of '{metric.name}' needs at least {MIN_BUDGET} samples that it applies to; "
                 f"there are {applies}"
             )
-        found[one.name] = _find_draw(store, record, one, str(run_signature(one.for_run(run), run)), settings)
+        found[metric.name] = _find_draw(store, record, metric, str(run_signature(metric.for_run(run), run)), settings)
     return found
 
 
@@ -259,7 +259,7 @@ def _no_scores_warning(metric: str, cheap: str, settings: TwoStageSettings) -> s
 
 def _join_results(metrics: Sequence[Metric], first: Results, second: Results) -> Results:
     found = {**first.by_name, **second.by_name}
-    joined = Results([found[one.name] for one in metrics], sample_ids=first.sample_ids)
+    joined = Results([found[metric.name] for metric in metrics], sample_ids=first.sample_ids)
     joined.failure = first.failure or second.failure
     joined.warnings = list(dict.fromkeys([*first.warnings, *second.warnings]))
     return joined
@@ -306,7 +306,9 @@ def _budget(
 
 def _applies(metric: JudgedMetric, samples: Sequence[EvaluationSample]) -> Bools:
     """Which samples the metric applies to, whatever the system returned."""
-    return np.array([metric.precheck(one, COMPLETE_OUTPUT, answered=True) is None for one in samples], dtype=np.bool_)
+    return np.array(
+        [metric.precheck(sample, COMPLETE_OUTPUT, answered=True) is None for sample in samples], dtype=np.bool_
+    )
 
 
 def _find_draw(
@@ -342,7 +344,7 @@ def _budget_dict(settings: TwoStageSettings) -> dict[str, float]:
 
 
 def _other_runs(store: RunStore, record: RunRecord, *, limit: int | None = _SEARCHED_RUNS) -> list[RunRecord]:
-    return [one for one in store.runs(limit=limit) if one.run_id != record.run_id]
+    return [run for run in store.runs(limit=limit) if run.run_id != record.run_id]
 
 
 def _new_draw(
@@ -399,10 +401,10 @@ def _store_draw(
     A result of the run that has this draw already is kept, also if the new judgements are interrupted.
     """
     metric, n = stage.metric, len(samples)
-    ids = [one.sample_id for one in samples]
+    ids = [sample.sample_id for sample in samples]
     stored = {
-        (one.name, one.signature): one.details.get(DETAILS) or {}
-        for one in result_summaries(store, record.run_id, every_signature=True)
+        (summary.name, summary.signature): summary.details.get(DETAILS) or {}
+        for summary in result_summaries(store, record.run_id, every_signature=True)
     }
     if stored.get((metric.name, stage.signature), {}).get("draw") == draw.to_dict(ids):
         return
@@ -432,7 +434,7 @@ def preview_in_two_stages(
     the run, or of the latest run that has them. The samples that are counted are a random draw.
     """
     chosen = _expensive_metrics(metrics, settings)
-    distinct = {one.sample_id: one for one in samples}  # repeats have the same samples
+    distinct = {sample.sample_id: sample for sample in samples}  # repeats have the same samples
     exclusions: dict[str, set[str]] = {}
     stages: dict[str, dict[str, Any]] = {}
     for one in chosen:
@@ -515,7 +517,7 @@ def _answer_scores(result: MetricResult) -> Floats:
 
 
 def _feature_columns(results: Iterable[MetricResult]) -> Floats:
-    return np.column_stack([_unit_scores(_answer_scores(one)) for one in results])
+    return np.column_stack([_unit_scores(_answer_scores(result)) for result in results])
 
 
 def _predict(
@@ -536,7 +538,7 @@ def _history(store: RunStore, record: RunRecord, stage: _Stage) -> tuple[tuple[s
     if not math.isfinite(high - low):
         return None
     for run in _other_runs(store, record):
-        stored = {one.name: one for one in result_summaries(store, run.run_id)}
+        stored = {summary.name: summary for summary in result_summaries(store, run.run_id)}
         known, cheap = stored.get(stage.metric.name), stored.get(stage.cheap.name)
         if known is None or cheap is None:
             continue
@@ -602,7 +604,7 @@ class _Correction:
         scores = result.scores
         self.scored = scores.status == Status.SCORED
         self.failed = (scores.status == Status.SYSTEM_FAILED) & scores.counted
-        is_drawn = np.isin(np.array([one.sample_id for one in samples]), draw.drawn)
+        is_drawn = np.isin(np.array([sample.sample_id for sample in samples]), draw.drawn)
         unusable = is_drawn & (scores.status == Status.MEASURE_FAILED)
         self.unusable = unusable
         self.population = self.scored | self.failed | scores.with_reason(NOT_JUDGED) | unusable
@@ -679,7 +681,7 @@ class _Correction:
                 "calibration": self.calibration,
                 "history": draw.history,
                 "forecast": dict(draw.forecast),
-                "draw": draw.to_dict([one.sample_id for one in self.samples]),
+                "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
                 "predictions": [
                     value if inside else None
                     for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)

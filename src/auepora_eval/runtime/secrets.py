@@ -100,7 +100,9 @@ def redact_by_name(value: Any, name: str = "") -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [redact_by_name(inner) for inner in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: redact_by_name(getattr(value, one.name), one.name) for one in dataclasses.fields(value)}
+        return {
+            field.name: redact_by_name(getattr(value, field.name), field.name) for field in dataclasses.fields(value)
+        }
     return value
 
 
@@ -133,7 +135,7 @@ class Secrets:
         if isinstance(value, (list, tuple)):
             return any(map(self.found_in, value))
         if dataclasses.is_dataclass(value):
-            return any(self.found_in(getattr(value, one.name)) for one in dataclasses.fields(value))
+            return any(self.found_in(getattr(value, field.name)) for field in dataclasses.fields(value))
         return False
 
     def text(self, text: str) -> str:
@@ -195,7 +197,7 @@ class Secrets:
             inner = [self._value(one, but) for one in value]
             return inner if isinstance(value, list) else tuple(inner)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = [one.name for one in dataclasses.fields(value) if one.init and one.name not in but]
+            fields = [field.name for field in dataclasses.fields(value) if field.init and field.name not in but]
             return dataclasses.replace(value, **{name: self._value(getattr(value, name), but) for name in fields})
         return value
 

@@ -91,8 +91,8 @@ def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
     if len(batches) == 1:
         return batches[0]
     notes: dict[str, tuple[int, str]] = {}
-    for one in batches:
-        for message, (count, first) in one.notes.items():
+    for batch in batches:
+        for message, (count, first) in batch.notes.items():
             before, earliest = notes.get(message, (0, first))
             notes[message] = before + count, earliest
     known = [batch.members for batch in batches if batch.members is not None]
@@ -106,27 +106,27 @@ def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
 
 
 def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
-    clustered = any(one.clustered for one in parts)
+    clustered = any(part.clustered for part in parts)
     groups: dict[tuple[str, str], list[Rows]] = {}
     seen = 0
-    for one in parts:
-        for key, rows in one.groups.items():
+    for part in parts:
+        for key, rows in part.groups.items():
             groups.setdefault(key, []).append(rows + seen)
-        seen += one.size
+        seen += part.size
     families: list[tuple[bool, str]] = []
     if clustered:
-        for one in parts:
-            families += one.families or [(False, name) for name in one.ids]
+        for part in parts:
+            families += part.families or [(False, name) for name in part.ids]
     gold_sums = Counter[str]()
     for part in parts:
         gold_sums.update(part.gold_sums)
     return BatchMembership(
         size=seen,
-        ids=tuple(chain.from_iterable(one.ids for one in parts)),
+        ids=tuple(chain.from_iterable(part.ids for part in parts)),
         clustered=clustered,
         families=tuple(families),
         groups={key: np.concatenate(rows) for key, rows in groups.items()},
-        annotated=frozenset[str]().union(*(one.annotated for one in parts)),
+        annotated=frozenset[str]().union(*(part.annotated for part in parts)),
         gold_sums=gold_sums,
         failed_outputs=sum(part.failed_outputs for part in parts),
     )

@@ -126,10 +126,10 @@ def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str
     listed = [given] if isinstance(given, (str, Path)) else list(given)
     paths = list(dict.fromkeys(path for one in listed for path in _paths(one)))
     files = [_describe_file(path, role, named) for path in paths]
-    for one in files[1:]:
-        if one.format != files[0].format:
+    for file in files[1:]:
+        if file.format != files[0].format:
             raise BadValueError(
-                f"{files[0].path} is {files[0].format} and {one.path} is {one.format}: all {role} must be in one "
+                f"{files[0].path} is {files[0].format} and {file.path} is {file.format}: all {role} must be in one "
                 "format; name those of one kind, as in 'folder/*.jsonl'"
             )
     return files

@@ -481,7 +481,7 @@ class RayPass:
         self._groups: list[_MetricGroup] = []
         self._pool: ModelPool | None = None
         for modelled in (False, True):
-            places = [place for place, one in enumerate(metrics) if one.asks_models is modelled]
+            places = [place for place, metric in enumerate(metrics) if metric.asks_models is modelled]
             if places:
                 own = [metrics[place] for place in places]
                 self._groups.append(_MetricGroup(self._job(own), own, places, modelled))
@@ -575,8 +575,8 @@ class RayPass:
             if task.error is not None:
                 raise task.error
             assert task.result is not None
-            for place, one in zip(task.group.places, task.result.scores, strict=True):
-                scores[place] = one
+            for place, score in zip(task.group.places, task.result.scores, strict=True):
+                scores[place] = score
             notes |= task.result.notes
             members = members or task.result.members
             sizes.add(task.result.size)

@@ -377,7 +377,7 @@ class FileSource:
 
     def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         """The samples and their outputs, aligned by their ids."""
-        own = [one.sample for one in read_samples(self.samples)]
+        own = [sample.sample for sample in read_samples(self.samples)]
         paths: dict[str, str] = {}  # of outputs that differ from the others in having a ranking
 
         def parsed_outputs() -> Iterator[ParsedOutput]:
@@ -497,7 +497,7 @@ def sharded_sources(
     return ShardedInput(
         sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],
         total=samples.total,
-        bytes=sum(one.size for one in dict.fromkeys([*sample_files, *output_files])),
+        bytes=sum(sample_file.size for sample_file in dict.fromkeys([*sample_files, *output_files])),
         fingerprint=_fingerprint(sample_files, output_files, size),
         formats=(sample_files[0].format, output_files[0].format),
         answers_only=answers_only,

@@ -59,7 +59,7 @@ def read_decompressed(described: StreamedFile, start: int, stop: int) -> bytes:
 def _nearest(described: StreamedFile, start: int) -> _Stream | None:
     """The stream of a file closest before ``start``, removed from the pool while in use."""
     with _lock:
-        fit = [one for one in _streams if one.at <= start and one.described == described]
+        fit = [stream for stream in _streams if stream.at <= start and stream.described == described]
         if not fit:
             return None
         best = max(fit, key=lambda one: one.at)

@@ -105,10 +105,10 @@ def _category_weights(categories: Sequence[Any], weights: Weights | None) -> Flo
     places = np.arange(len(categories))
     if weights is None:
         return np.asarray(places[:, None] != places, dtype=np.float64)
-    for one in categories:
-        if not isinstance(one, Real):
+    for category in categories:
+        if not isinstance(category, Real):
             raise BadTypeError(
-                f"weights={weights!r} asks for labels that have an order, as numbers have; {one!r} has none"
+                f"weights={weights!r} asks for labels that have an order, as numbers have; {category!r} has none"
             )
     apart = np.abs(np.subtract.outer(places, places))
     return np.asarray(apart if weights == "linear" else apart**2, dtype=np.float64)
@@ -323,8 +323,8 @@ def _missing(label: Any) -> bool:
 
 def _ordered(labels: set[Hashable]) -> list[Any]:
     """Numbers in their order, then all other labels by their string."""
-    numbers = sorted(one for one in labels if isinstance(one, Real | np.bool_))
-    return [*numbers, *sorted((one for one in labels if not isinstance(one, Real | np.bool_)), key=str)]
+    numbers = sorted(label for label in labels if isinstance(label, Real | np.bool_))
+    return [*numbers, *sorted((label for label in labels if not isinstance(label, Real | np.bool_)), key=str)]
 
 
 # --- reports on several raters: every pair, and all together ---------------------------------------------------------
@@ -361,11 +361,11 @@ class RatersReport:
             "alpha": self.alpha.to_dict(),
             "pairs": [
                 {
-                    "annotators": [one.first, one.second],
-                    "agreement": one.agreement.to_dict(),
-                    "kappa": one.kappa.to_dict(),
+                    "annotators": [pair.first, pair.second],
+                    "agreement": pair.agreement.to_dict(),
+                    "kappa": pair.kappa.to_dict(),
                 }
-                for one in self.pairs
+                for pair in self.pairs
             ],
         }
 

@@ -286,7 +286,7 @@ def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
         raise BadValueError("verdicts are 0 (wrong) and 1 (right); compare scores with a threshold first")
     yes, true = judged == 1, right == 1
     counts = (yes & true, yes & ~true, ~yes & ~true, ~yes & true)
-    return Confusion(*(int(np.count_nonzero(one)) for one in counts))
+    return Confusion(*(int(np.count_nonzero(count)) for count in counts))
 
 
 def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Estimate:

@@ -333,10 +333,14 @@ def grading_probabilities(rankings: Sequence[PooledPairs], measures: Sequence[Ra
     probability 0; pairs with a grade of a person have 1 and do not count among the n.
     """
     known = rankings[0].graded
-    open_pairs = ~known & np.any([affects(measure, one.rank) for one in rankings for measure in measures], axis=0)
+    open_pairs = ~known & np.any(
+        [affects(measure, ranking.rank) for ranking in rankings for measure in measures], axis=0
+    )
     found = known.astype(np.float64)
     uniform = _UNIFORM_SHARE_LINEAR if all(measure.is_linear for measure in measures) else _UNIFORM_SHARE
-    errors = sum((_expected_errors(one, measure) for one in rankings for measure in measures), np.zeros(len(known)))
+    errors = sum(
+        (_expected_errors(ranking, measure) for ranking in rankings for measure in measures), np.zeros(len(known))
+    )
     found[open_pairs] = inclusion_probabilities(errors[open_pairs], n, uniform=uniform)
     return found
 

@@ -219,9 +219,9 @@ class SequentialDesign:
         """
         looks = _paths(self, np.asarray(values, dtype=np.float64).reshape(1, -1), sizes).describe()
         following = self.looks[len(looks)] if len(looks) < len(self.looks) else None
-        for place, one in enumerate(looks):
-            if one.verdict is not None and (one.verdict in self.stop_on or one.units == self.n):
-                return SequentialResult(looks, one.verdict, "boundary", self.looks[place], following)
+        for place, look in enumerate(looks):
+            if look.verdict is not None and (look.verdict in self.stop_on or look.units == self.n):
+                return SequentialResult(looks, look.verdict, "boundary", self.looks[place], following)
         reason: Reason | None = None
         if looks and following is None:
             reason = "end"
@@ -276,7 +276,7 @@ class SequentialDesign:
 
 
 def _known_fields(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+    names = {field.name for field in fields(kind)}
     if unknown := sorted(set(stored) - names):
         raise BadValueError(f"{kind.__name__} has no field {unknown[0]!r}; a newer version may have written it")
     return dict(stored)
@@ -327,7 +327,7 @@ def _spending(design: SequentialDesign) -> tuple[tuple[float, ...], tuple[float,
     n = design.n
     if not design.finite:
         shares = tuple(count / n for count in design.looks)
-        return shares, tuple(one**2 for one in shares)
+        return shares, tuple(proportion**2 for proportion in shares)
     inner = design.looks[:-1]  # with all units of a finite population the answer is certain
     return tuple(count * n / (n - count) for count in inner), tuple(count / inner[-1] for count in inner)
 

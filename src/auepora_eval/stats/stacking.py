@@ -48,7 +48,7 @@ class StackedWeights:
         """The probabilities of the labelled items, each by coefficients that its own label did not enter."""
         rows = np.asarray(scores, dtype=np.float64)
         AlignmentError.check(len(self.folds), len(rows))
-        by_fold = np.array([stacked_probability(one, rows) for one in self.fold_coefficients])
+        by_fold = np.array([stacked_probability(coefficient, rows) for coefficient in self.fold_coefficients])
         chosen: Floats = by_fold[np.array(self.folds), np.arange(len(rows))]
         return chosen
 

@@ -427,14 +427,14 @@ class StoredJudgement:
     """``answer``, ``raw``, ``message``, ``usage`` and further details."""
 
 
-_JUDGEMENT_FIELDS = [one.name for one in fields(StoredJudgement) if one.name != "body"]
+_JUDGEMENT_FIELDS = [field.name for field in fields(StoredJudgement) if field.name != "body"]
 
 
 def write_judgements(
     connection: DatabaseConnection, run_id: str, rows: Sequence[StoredJudgement], secrets: Secrets
 ) -> None:
     """Write judgements; one of the same request is replaced."""
-    connection.execute_many(_UPSERT_JUDGEMENT, [_row(run_id, one, secrets) for one in rows])
+    connection.execute_many(_UPSERT_JUDGEMENT, [_row(run_id, row, secrets) for row in rows])
 
 
 def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:

@@ -509,10 +509,10 @@ def active_runs(store: RunStore, *, since: datetime) -> list[RunRecord]:
         rows = connection.records(query, (RunStatus.RUNNING.value, '%"in_progress"%'))
         records = [record_from_row(row) for row in rows]
     return [
-        one
-        for one in records
-        if (one.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED) or one.is_rescored)
-        and (is_running(one.current_process) or (one.heartbeat or one.created_at) >= since)
+        record
+        for record in records
+        if (record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED) or record.is_rescored)
+        and (is_running(record.current_process) or (record.heartbeat or record.created_at) >= since)
     ]
 
 

@@ -124,14 +124,14 @@ def listed_sentences(sentences: object, ids: Sequence[str]) -> tuple[CitedSenten
 
     ``None`` where none of them has the key ``citations``. Raises ``BadTypeError`` for anything else.
     """
-    if not isinstance(sentences, (list, tuple)) or not all(isinstance(one, Mapping) for one in sentences):
+    if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
     places = _places(ids)
     found, any_cites = [], False
-    for one in sentences:
-        text, cited = one.get("text"), one.get("citations")
+    for sentence in sentences:
+        text, cited = sentence.get("text"), sentence.get("citations")
         if not isinstance(text, str):
-            raise BadTypeError(f"a sentence is an object with a string as 'text', not {one!r:.80}")
+            raise BadTypeError(f"a sentence is an object with a string as 'text', not {sentence!r:.80}")
         any_cites = any_cites or cited is not None
         citations = (Citation(doc_id, places.get(doc_id)) for doc_id in require_ids([] if cited is None else cited))
         if split_sentences(text):

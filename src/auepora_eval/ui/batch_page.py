@@ -156,8 +156,8 @@ class BatchForm:
 
     def options(self, folder: Path) -> BatchOptions:
         """The options of the batch; a field with a bad value is an error that names it."""
-        known, now = {one.name: one.journal for one in list_batches(folder)}, datetime.now().astimezone()
-        if unknown := next((one for one in self.histories if one not in known), None):
+        known, now = {batch.name: batch.journal for batch in list_batches(folder)}, datetime.now().astimezone()
+        if unknown := next((history for history in self.histories if history not in known), None):
             raise BadValueError(f"history: the folder of labels has no batch {unknown!r:.80}")
         return BatchOptions(
             purpose=self.purpose,
@@ -169,7 +169,7 @@ class BatchForm:
             seed=self._integer("seed"),
             delta=self.fields.number("delta"),
             looks=self._integer("looks", lowest=2) if self.value("looks").strip() else 0,
-            history=tuple(str(known[one]) for one in self.histories),
+            history=tuple(str(known[history]) for history in self.histories),
             scale=self.value("scale").strip() or None,
             annotators=self._integer("annotators", lowest=1),
             instructions=self.value("instructions").replace("\r\n", "\n"),
@@ -200,12 +200,12 @@ def make_forecast(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
 def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
     """What the fields of a form offer: runs, metrics, keys of labels, earlier batches."""
     records = workbench.store.runs(limit=MAX_RUNS)
-    listed = {one.run_id for one in records}
+    listed = {record.run_id for record in records}
     for run in form.runs:
         if run not in listed:
             with suppress(UnknownRunError):
                 records.append(workbench.find(run))
-    chosen = next((one for one in records if one.run_id == form.run(0)), None)
+    chosen = next((record for record in records if record.run_id == form.run(0)), None)
     batches = list_batches(workbench.labels) if form.purpose == "compare" else []
     return {
         "form": form,
@@ -215,9 +215,9 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
         "metrics": {} if chosen is None else metric_labels(result_summaries(workbench.store, chosen.run_id)),
         "strata": [] if chosen is None else _strata(workbench.store, chosen),
         "histories": [
-            (one.name, f"{one.title}, {PURPOSES[one.purpose].title}")
-            for one in batches
-            if one.purpose in ("calibrate", "compare") and _has_entries(one.journal)
+            (batch.name, f"{batch.title}, {PURPOSES[batch.purpose].title}")
+            for batch in batches
+            if batch.purpose in ("calibrate", "compare") and _has_entries(batch.journal)
         ],
         "shown_parts": SHOWN_PARTS[:2] if form.purpose == "compare" else SHOWN_PARTS,
         "time_text": format_time,
@@ -232,7 +232,7 @@ def _has_entries(journal: Path) -> bool:
 def _strata(store: RunStore, record: RunRecord) -> list[str]:
     """Fields that may define strata, from the first samples of a run."""
     samples = [sample_at(store, record, place) for place in range(min(STRATA_SAMPLES, record.num_samples))]
-    found = [f"{name}.{key}" for one in samples for name in ("labels", "metadata") for key in getattr(one, name)]
+    found = [f"{name}.{key}" for sample in samples for name in ("labels", "metadata") for key in getattr(sample, name)]
     return list(dict.fromkeys(found))
 
 
@@ -310,9 +310,9 @@ def batches_page(request: PageRequest) -> Response:
     """The batches of the labels folder, newest first; reviews of single samples after the others."""
     workbench = request.workbench
     problems: list[str] = []
-    rows = [_make_row(workbench, one) for one in list_batches(workbench.labels, problems)]
-    single = [one for one in rows if one["batch"].purpose == "review" and len(one["batch"].items) == 1]
-    others = [one for one in rows if one not in single]
+    rows = [_make_row(workbench, batch) for batch in list_batches(workbench.labels, problems)]
+    single = [row for row in rows if row["batch"].purpose == "review" and len(row["batch"].items) == 1]
+    others = [row for row in rows if row not in single]
     groups = [(title, listed) for title, listed in (("", others), ("Single queries", single)) if listed]
     return render_template(
         request,
@@ -398,7 +398,7 @@ class BatchView:
     @property
     def has_agreement(self) -> bool:
         """Whether two annotators have labelled all items that they could, or labelling has ended."""
-        people = [one for one in self.progress.annotators.values() if one.labelled]
+        people = [annotator for annotator in self.progress.annotators.values() if annotator.labelled]
         finished = [one for one in people if self.is_closed or not one.remaining]
         return len(finished) > 1 and not self.batch.is_chosen
 
@@ -410,7 +410,7 @@ class BatchView:
     @property
     def looks_reached(self) -> int:
         """The number of looks for which all labels are there."""
-        return sum(len(self.finished) >= one for one in self.looks)
+        return sum(len(self.finished) >= look for look in self.looks)
 
     @property
     def key(self) -> str:
@@ -569,7 +569,7 @@ def results_part(request: PageRequest) -> Response:
         when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and adjudicated"
         text = f"Results are shown when the batch is closed, or {when}."
         return _render_results(request, [Prose(text)])
-    if tuned := sum(one.tuning for one in read_annotations([view.batch.journal])):
+    if tuned := sum(annotation.tuning for annotation in read_annotations([view.batch.journal])):
         text = (
             f"{pluralize(tuned, 'label')} of this batch may be used as examples in the prompt of a judge. The other "
             "labels are no random sample, so nothing is estimated from them: label a new draw."
@@ -582,9 +582,9 @@ def results_part(request: PageRequest) -> Response:
     *blocks, conclusion = report_blocks(report, shown=MAX_SHOWN)
     if view.batch.purpose == "compare":  # else it is the verdict
         blocks.append(conclusion)
-    folds = [one for one in blocks if isinstance(one, Details)]
-    rest = [one for one in blocks if not isinstance(one, Details)]
-    measures = [replace(one, is_open=False) for one in folds[:-1]]  # below what people would say of all answers
+    folds = [block for block in blocks if isinstance(block, Details)]
+    rest = [block for block in blocks if not isinstance(block, Details)]
+    measures = [replace(fold, is_open=False) for fold in folds[:-1]]  # below what people would say of all answers
     return _render_results(request, [*folds[-1:], *rest, *measures], verdict=_verdict(view, report), record_url=address)
 
 
@@ -624,7 +624,7 @@ def read_report(view: BatchView, metric: str | None) -> CalibrationReport:
         labels, draws = read_annotations([batch.journal]), read_all_draws([batch.journal])
         if not view.is_complete:  # a look counts labels of finished samples only
             finished = set(view.finished)
-            labels = [one for one in labels if one.sample_id in finished]
+            labels = [label for label in labels if label.sample_id in finished]
         scored = load_compared_scores(store, records, metric or batch.metric or labelled_metric(labels), draws)
         report = calibrate(labels, *scored, scale=batch.scale, draws=draws)
         return register_verdict(store, records, report, draws)
@@ -636,13 +636,13 @@ def _cached(view: BatchView, name: str, build: Callable[[], T]) -> T:
     """A value of the labels of a batch, computed once while labels and runs do not change."""
     workbench, records = view.workbench, _records(view)
     state = view.batch.journal.stat()
-    versions = tuple(workbench.version(one) for one in records)
+    versions = tuple(workbench.version(record) for record in records)
     key = (view.batch.runs[0], versions, "batch", view.batch.id, name, state.st_mtime_ns, state.st_size)
     return workbench.cached(key, build, size=_REPORT_BYTES)
 
 
 def _records(view: BatchView) -> list[RunRecord]:
-    return [view.workbench.store.get(one) for one in view.batch.runs]
+    return [view.workbench.store.get(run) for run in view.batch.runs]
 
 
 def _result_metrics(view: BatchView) -> dict[str, str]:
@@ -714,7 +714,7 @@ def items_page(request: PageRequest) -> Response:
 def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
     everything, counts = range(1, view.progress.items + 1), view.progress.counts
     skipped = {one.number for one in view.progress.skipped}
-    different = {one.number: one.adjudicated for one in queue.disagreements()}
+    different = {disagreement.number: disagreement.adjudicated for disagreement in queue.disagreements()}
     return {
         "": list(everything),
         "labelled": [one for one in everything if counts.get(one, 0) >= view.batch.annotators],
@@ -728,7 +728,7 @@ def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]
 def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     """What may be shown of open items: who is expected to label them, and no label."""
     counts = view.progress.counts
-    different = {one.number: one.adjudicated for one in queue.disagreements()}
+    different = {disagreement.number: disagreement.adjudicated for disagreement in queue.disagreements()}
     for number in numbers:
         words = [f"{counts.get(number, 0)} of {pluralize(view.batch.annotators, 'label')}"]
         words += [one.description for one in view.progress.skipped if one.number == number]

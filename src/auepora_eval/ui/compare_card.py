@@ -82,15 +82,15 @@ class CardGroup:
 
 def comparison_card(board: Leaderboard) -> dict[str, Any]:
     """The card of two runs."""
-    usual = Counter(one.n for one in board.comparisons).most_common(1)
+    usual = Counter(comparison.n for comparison in board.comparisons).most_common(1)
     usual_n = usual[0][0] if usual else 0
-    rows = {one.name: _card_row(one, one.pairs[0].comparison, usual_n) for one in board.metrics}
+    rows = {metric.name: _card_row(metric, metric.pairs[0].comparison, usual_n) for metric in board.metrics}
     primary = [metric.name for metric in board.metrics if metric.primary]
-    guarded = [one.metric for one in board.guardrails if one.state == "worse"]
+    guarded = [guardrail.metric for guardrail in board.guardrails if guardrail.state == "worse"]
     fallen = [name for name in dict.fromkeys([*guarded, *board.fallen]) if name in rows and name not in primary]
     groups = []
     for target, entry in TARGETS.items():
-        own = [one.name for one in board.metrics if one.target == target.name and one.name not in primary]
+        own = [metric.name for metric in board.metrics if metric.target == target.name and metric.name not in primary]
         shown = [name for name in own if same_metric(name) not in rows]
         if shown:
             groups.append(_group(entry.title, [rows[name] for name in shown]))
@@ -108,9 +108,9 @@ LeaderCells = list[dict[str, Any]]
 
 def leaderboard_card(board: Leaderboard) -> list[tuple[str, list[tuple[LeaderboardMetric, LeaderCells]]]]:
     """The metrics of three or more runs under their titles: the primary ones first, then those of each target."""
-    found = [("Primary metrics", [(one, _leader_cells(one)) for one in board.metrics if one.primary])]
+    found = [("Primary metrics", [(metric, _leader_cells(metric)) for metric in board.metrics if metric.primary])]
     for target, entry in TARGETS.items():
-        own = [one for one in board.metrics if one.target == target.name and not one.primary]
+        own = [metric for metric in board.metrics if metric.target == target.name and not metric.primary]
         found.append((entry.title, [(one, _leader_cells(one)) for one in own]))
     return [(title, rows) for title, rows in found if rows]
 
@@ -133,7 +133,7 @@ def gold_fact(board: Leaderboard, records: Sequence[RunRecord]) -> str:
     """How gold was matched; empty without metrics of retrieval."""
     if not any(metric.target.startswith("RETRIEVAL") for metric in board.metrics):
         return ""
-    changed = {one.match for one in board.comparisons if one.match is not None}
+    changed = {comparison.match for comparison in board.comparisons if comparison.match is not None}
     ways = [MATCH_WORDS[plan_conventions(record).match] for record in records]
     if not changed:
         return f"Gold is matched by {' and '.join(dict.fromkeys(ways))}"

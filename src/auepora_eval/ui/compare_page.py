@@ -127,7 +127,7 @@ class ComparisonRequest:
     @property
     def runs(self) -> list[str]:
         """The ids of the runs."""
-        return [one.run_id for one in self.records]
+        return [record.run_id for record in self.records]
 
     @property
     def is_pair(self) -> bool:
@@ -137,7 +137,7 @@ class ComparisonRequest:
     @property
     def is_large(self) -> bool:
         """Whether the comparison takes long."""
-        return max(one.num_samples for one in self.records) > LARGE
+        return max(record.num_samples for record in self.records) > LARGE
 
     @property
     def options(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class ComparisonRequest:
 
     def cached(self, key: tuple[Any, ...], build: Callable[[], T], size: int | Callable[[T], int]) -> T:
         """A value of these runs, cached while they do not change."""
-        versions = tuple((one.run_id, self.workbench.version(one)) for one in self.records)
+        versions = tuple((record.run_id, self.workbench.version(record)) for record in self.records)
         return self.workbench.cached((self.runs[0], versions, *key), build, size=size)
 
 
@@ -265,7 +265,7 @@ def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
 
 def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:
     runs = chosen.stored
-    if not chosen.other_dataset and len({one.fingerprint for one in chosen.records}) > 1:
+    if not chosen.other_dataset and len({record.fingerprint for record in chosen.records}) > 1:
         return _other_datasets(chosen, runs)
     compared = compare_stored_runs(runs, gates=False, **chosen.options)
     main = None if compared.main is None else compared.main.name
@@ -281,7 +281,7 @@ def _other_datasets(chosen: ComparisonRequest, runs: Sequence[StoredRun]) -> Com
         raise AssertionError("runs on different datasets are refused")
     except AueporaError as error:
         refused = ReportVerdict(f"These runs cannot be compared: {error}", "bad", [])
-    ids = [set(chosen.workbench.store.sample_ids(one)) for one in chosen.runs]
+    ids = [set(chosen.workbench.store.sample_ids(run)) for run in chosen.runs]
     common = len(set.intersection(*ids))
     if not common:
         offer = Banner("The datasets have no id of a query in common.", "bad")
@@ -302,11 +302,11 @@ def _banners(compared: ComparedRuns, store: RunStore) -> Iterator[Banner]:
         yield Banner(f"{_sentence(missing)}")
     if unjudged := [text for run in compared.runs if (text := _unjudged_note(run))]:
         yield Banner(f"Documents that nobody judged count as not relevant. {'; '.join(unjudged)}.")
-    for one in board.comparisons:
-        if one.sequential is not None:
-            yield Banner(f"{one.label or one.name}: {sequential_note(one.sequential)}.", "")
-        elif one.doubt == "partly_judged":
-            yield Banner(f"{one.label or one.name}: {one.note}.")
+    for comparison in board.comparisons:
+        if comparison.sequential is not None:
+            yield Banner(f"{comparison.label or comparison.name}: {sequential_note(comparison.sequential)}.", "")
+        elif comparison.doubt == "partly_judged":
+            yield Banner(f"{comparison.label or comparison.name}: {comparison.note}.")
     if selecting := selecting_runs(store, [run.record for run in compared.runs]):
         yield Banner(_sentence(selection_note(selecting)))
     if note := register_note(board):
@@ -319,7 +319,9 @@ def _sentence(note: str) -> str:
 
 def _unjudged_note(run: StoredRun) -> str:
     """The retrieval metrics of a run with returned documents that nobody judged."""
-    found = [one for one in result_summaries(run.store, run.record.run_id) if one.details.get("num_unjudged")]
+    found = [
+        summary for summary in result_summaries(run.store, run.record.run_id) if summary.details.get("num_unjudged")
+    ]
     return f"{run.label}: {display_name(found[0])} {judged_coverage(found[0])}" if found else ""
 
 
@@ -340,15 +342,15 @@ def difference_blocks(chosen: ComparisonRequest, content: ComparisonContent) -> 
 
 
 def _pair_blocks(chosen: ComparisonRequest, board: Leaderboard) -> Iterator[Block]:
-    labels = [f"{label}: {one.name}" for label, one in zip("AB", chosen.records, strict=True)]
+    labels = [f"{label}: {record.name}" for label, record in zip("AB", chosen.records, strict=True)]
     chart = plot_comparison(
         board.comparisons, names=(labels[0], labels[1]), title="Differences, B − A", exploratory_below=True
     )
     caption = "B − A with 95 % intervals. The shape tells the verdict, and so does the table below."
     yield Figure(chart, caption)
     yield from guardrails_table(board)
-    primary = [one for one in board.metrics if one.primary]
-    exploratory = [_without_p(one) for one in board.metrics if not one.primary]
+    primary = [metric for metric in board.metrics if metric.primary]
+    exploratory = [_without_p(metric) for metric in board.metrics if not metric.primary]
     if primary:
         yield _metric_rows(chosen, board, primary, "Primary metrics" if exploratory else "Metrics")
     if exploratory:
@@ -363,7 +365,7 @@ def _metric_rows(
 
 
 def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
-    pairs = tuple(replace(one, comparison=replace(one.comparison, p_value=None)) for one in metric.pairs)
+    pairs = tuple(replace(pair, comparison=replace(pair.comparison, p_value=None)) for pair in metric.pairs)
     return replace(metric, pairs=pairs)
 
 
@@ -401,7 +403,7 @@ def compare_page(request: PageRequest) -> Response:
     chosen = ComparisonRequest.from_request(request)
     if len(chosen.records) < 2:
         return _choice_page(request, chosen)
-    names, metrics = [one.name for one in chosen.records], _metric_names(chosen)
+    names, metrics = [record.name for record in chosen.records], _metric_names(chosen)
     for name in (*chosen.primary, *request.parameters.getlist("metric")):
         if name and name not in metrics:
             raise UnknownMetricError(name, metrics)
@@ -423,7 +425,7 @@ def compare_page(request: PageRequest) -> Response:
 def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     """The finished runs that a run can be compared with, newest first; those on the same dataset, if there are any."""
     first = chosen.records[0] if chosen.records else None
-    found = [one for one in chosen.workbench.store.runs(status="finished") if one.run_id not in chosen.runs]
+    found = [run for run in chosen.workbench.store.runs(status="finished") if run.run_id not in chosen.runs]
     same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
     choices = [
         (one, format_time(one.created_at), make_url("/compare", run=[*chosen.runs, one.run_id]))
@@ -436,7 +438,7 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
 
 def _run_facts(chosen: ComparisonRequest, place: int) -> dict[str, Any]:
     record = chosen.records[place]
-    others = [one for one in chosen.runs if one != record.run_id]
+    others = [run for run in chosen.runs if run != record.run_id]
     return {
         "letter": run_labels(place + 1)[-1],
         "record": record,
@@ -454,7 +456,7 @@ def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
         return []
     labels = run_labels(len(chosen.records))
     pairs = list(combinations(range(len(labels)), 2))
-    listed = pairs if len(pairs) <= MAX_PAIRS else [one for one in pairs if one[0] == 0]
+    listed = pairs if len(pairs) <= MAX_PAIRS else [pair for pair in pairs if pair[0] == 0]
     return [(chosen.pair_url(*one), f"{labels[one[1]]} against {labels[one[0]]}") for one in listed]
 
 
@@ -518,7 +520,7 @@ def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict
 
 
 def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
-    found = [one for one in sections if one is not None]
+    found = [section for section in sections if section is not None]
     blocks = [block for one in found for block in (*([Prose(one.lead)] if one.lead else []), *one.blocks)]
     return blocks or [Prose("These runs have nothing to show here.", tone="muted")]
 

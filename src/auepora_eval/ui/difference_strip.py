@@ -65,7 +65,11 @@ def difference_strip(
 def replace_change(found: SampleFilter, name: str, conditions: Sequence[Condition]) -> SampleFilter:
     """The filter with these conditions in place of those on the change of a metric."""
     words = ("better", "worse", "same", "changed")
-    others = [one for one in found.conditions if one.name != name or not (one.run == "diff" or one.word in words)]
+    others = [
+        condition
+        for condition in found.conditions
+        if condition.name != name or not (condition.run == "diff" or condition.word in words)
+    ]
     return replace(found, conditions=(*others, *conditions))
 
 

@@ -142,8 +142,8 @@ def scores_before(
     workbench: Workbench, record: RunRecord, position: int, results: Mapping[str, MetricResult]
 ) -> dict[str, str]:
     """The scores of a sample with the gold of the dataset, of metrics whose results have corrected gold."""
-    signatures = {name: signature_before(one.signature or "") for name, one in results.items()}
-    corrected = {name: one for name, one in signatures.items() if one != results[name].signature}
+    signatures = {name: signature_before(result.signature or "") for name, result in results.items()}
+    corrected = {name: signature for name, signature in signatures.items() if signature != results[name].signature}
 
     def read() -> dict[str, str]:
         found = {}
@@ -192,7 +192,7 @@ def proposal_form(request: PageRequest) -> Response:
         proposals=sample_proposals(workbench, record, sample, back),
         documents=documents,
         selected=selected,
-        grade=0 if any(one["key"] == selected and one["level"] for one in documents) else 1,
+        grade=0 if any(document["key"] == selected and document["level"] for document in documents) else 1,
         kind=request.parameters.get("kind", "grade"),
         references=[*references, ""],
         is_editable=sum(len(text) for text in references) <= MAX_EDITED_LENGTH,
@@ -256,11 +256,11 @@ def propose(request: PageRequest) -> Response:
     )
     log.propose(correction)
     replaced = [
-        one.correction.id
-        for one in log.proposals(record.fingerprint, state="open", sample_id=sample.sample_id)
-        if one.correction.target == correction.target
-        and one.correction.after != correction.after
-        and one.correction.by == correction.by
+        proposal.correction.id
+        for proposal in log.proposals(record.fingerprint, state="open", sample_id=sample.sample_id)
+        if proposal.correction.target == correction.target
+        and proposal.correction.after != correction.after
+        and proposal.correction.by == correction.by
     ]
     if replaced:
         log.withdraw(replaced, by=correction.by, why="replaced by a later proposal")
@@ -313,13 +313,13 @@ def _answer_change(request: PageRequest, message: str) -> Response:
 
 def gold_page(request: PageRequest) -> Response:
     """The proposals about one dataset, and tabs of the others."""
-    records = {one.run_id: one for one in request.workbench.store.runs()}
-    names = {one.fingerprint: one.dataset_name for one in reversed(records.values())}
+    records = {run.run_id: run for run in request.workbench.store.runs()}
+    names = {record.fingerprint: record.dataset_name for record in reversed(records.values())}
     groups: dict[str, list[ProposalRow]] = {}
-    for one in request.workbench.corrections.proposals():
-        correction = one.correction
+    for proposal in request.workbench.corrections.proposals():
+        correction = proposal.correction
         query = make_url("/query", run=correction.run, id=correction.sample_id) if correction.run in records else ""
-        groups.setdefault(correction.fingerprint, []).append(proposal_row(one, query))
+        groups.setdefault(correction.fingerprint, []).append(proposal_row(proposal, query))
     datasets = [_gold_dataset(key, names.get(key, ""), rows) for key, rows in groups.items()]
     chosen = request.parameters.get("dataset") or next(iter(groups), "")
     return render_template(request, "gold.html", datasets=datasets, chosen=chosen, task=request.app.state.apply_task)
@@ -359,22 +359,26 @@ def effect_page(request: PageRequest) -> Response:
             f"proposal {ended.correction.id} was {ended.state} meanwhile; load the list of proposals again"
         )
     corrections = [one.correction for one in chosen]
-    log.check_acceptance(one.id for one in corrections)
+    log.check_acceptance(correction.id for correction in corrections)
     accepted = log.accepted(fingerprint)
     every = workbench.store.runs()
     records = [one for one in every if one.fingerprint == fingerprint]
-    key = (fingerprint, *(workbench.version(one) for one in records), *(one.id for one in (*accepted, *corrections)))
+    key = (
+        fingerprint,
+        *(workbench.version(record) for record in records),
+        *(one.id for one in (*accepted, *corrections)),
+    )
     effects = workbench.cached(
         ("effect of corrections", *key),
         lambda: preview_corrections(workbench.store, corrections, accepted=accepted, records=records),
         size=lambda found: 1_000 * sum(1 + len(one.metrics) for one in found),
     )
-    changing = [one for one in effects if one.metrics]
+    changing = [effect for effect in effects if effect.metrics]
     return render_template(
         request,
         "gold_effect.html",
         blocks=render_blocks(effect_blocks(effects, read_results(workbench, every))),
-        ids=[one.id for one in corrections],
+        ids=[correction.id for correction in corrections],
         fingerprint=fingerprint,
         runs=pluralize(len(changing), "run"),
         is_current=not changing,
@@ -388,7 +392,7 @@ def effect_blocks(effects: Sequence[RunEffect], results: Mapping[str, ResultSumm
 
     The main metric of a run, chosen by the ``results`` of all runs, comes first.
     """
-    changing = [one for one in effects if one.metrics]
+    changing = [effect for effect in effects if effect.metrics]
     names = run_names(effects)
     blocks: list[Block] = []
     for one in changing[:MAX_SHOWN_RUNS]:
@@ -397,7 +401,9 @@ def effect_blocks(effects: Sequence[RunEffect], results: Mapping[str, ResultSumm
         blocks.append(Details(sentence, _effect_table(one, found), is_open=len(changing) <= MAX_OPEN_RUNS))
     if len(changing) > MAX_SHOWN_RUNS:
         blocks.append(Prose(f"{len(changing) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
-    blocks += [Prose(f"{names[one.record.run_id]}: {one.why}", "open") for one in effects if one.why][:MAX_SHOWN_RUNS]
+    blocks += [Prose(f"{names[effect.record.run_id]}: {effect.why}", "open") for effect in effects if effect.why][
+        :MAX_SHOWN_RUNS
+    ]
     return blocks
 
 
@@ -414,7 +420,11 @@ def _effect_sentence(name: str, effect: RunEffect, found: ResultSummaries) -> st
 
 def _effect_table(effect: RunEffect, found: ResultSummaries) -> list[Block]:
     """The metrics of a run that change, and a sentence about the others."""
-    same = [one.name for one in effect.metrics if one.status == "computed" and one.difference == 0 and not one.changed]
+    same = [
+        metric.name
+        for metric in effect.metrics
+        if metric.status == "computed" and metric.difference == 0 and not metric.changed
+    ]
     rows = [_effect_row(one, found.label(one.name)) for one in _in_order(effect, found) if one.name not in same]
     columns = [
         TableColumn("Metric"),
@@ -426,7 +436,7 @@ def _effect_table(effect: RunEffect, found: ResultSummaries) -> list[Block]:
 
 def _in_order(effect: RunEffect, found: ResultSummaries) -> list[MetricEffect]:
     """The metrics of a run, the main one first, those without a new value last."""
-    names = [found.main, *found.ranked, *(one.name for one in effect.metrics)]
+    names = [found.main, *found.ranked, *(metric.name for metric in effect.metrics)]
     return sorted(effect.metrics, key=lambda one: (one.status != "computed", names.index(one.name)))
 
 
@@ -447,8 +457,8 @@ def applied_page(request: PageRequest) -> Response:
     """The values of the runs of a dataset with the old gold and with applied corrections; a page or a fragment."""
     workbench, fingerprint = request.workbench, request.parameters.get("dataset", "")
     records = workbench.store.runs()
-    effects = [_applied_effect(workbench, one) for one in records if one.fingerprint == fingerprint]
-    shown = [one for one in effects if one.metrics]
+    effects = [_applied_effect(workbench, record) for record in records if record.fingerprint == fingerprint]
+    shown = [effect for effect in effects if effect.metrics]
     return render_template(
         request,
         "gold_applied.html",
@@ -463,13 +473,13 @@ def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
         record,
         tuple(
             MetricEffect(
-                one.name,
-                one.signature or "",
-                one.details["corrections"].get("value_before"),
-                one.value if one.defined else None,
+                summary.name,
+                summary.signature or "",
+                summary.details["corrections"].get("value_before"),
+                summary.value if summary.defined else None,
             )
-            for one in result_summaries(workbench.store, record.run_id)
-            if one.details.get("corrections")
+            for summary in result_summaries(workbench.store, record.run_id)
+            if summary.details.get("corrections")
         ),
     )
 
@@ -511,10 +521,10 @@ class ApplyTask:
     def add_unfinished(self, effects: Sequence[RunEffect]) -> None:
         """Note the runs and metrics that have no new value."""
         names = run_names(effects)
-        self.unfinished += [f"{names[one.record.run_id]}: {one.why}" for one in effects if one.why]
-        for one in effects:
-            missing = [metric.name for metric in one.metrics if metric.status != "computed"]
-            name = names[one.record.run_id]
+        self.unfinished += [f"{names[effect.record.run_id]}: {effect.why}" for effect in effects if effect.why]
+        for effect in effects:
+            missing = [metric.name for metric in effect.metrics if metric.status != "computed"]
+            name = names[effect.record.run_id]
             self.unfinished += [f"{name}: no new value of {', '.join(missing)}"] if missing else []
 
 

@@ -227,8 +227,10 @@ def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
         "number": item.number,
         "conversation": shown(item.conversation, "conversation", DOCUMENT_LENGTH),
         "question": shown(item.question, "question"),
-        "answers": [shown(one.text, f"answer-{place}") for place, one in enumerate(item.answers, start=1)],
-        "references": [shown(one, f"reference-{place}") for place, one in enumerate(item.references, start=1)],
+        "answers": [shown(answer.text, f"answer-{place}") for place, answer in enumerate(item.answers, start=1)],
+        "references": [
+            shown(reference, f"reference-{place}") for place, reference in enumerate(item.references, start=1)
+        ],
         "documents": [
             (_DOCUMENT_TITLES[name], [shown_document(place, one, name) for place, one in enumerate(listed, start=1)])
             for name, listed in group_documents(item).items()
@@ -246,7 +248,7 @@ _DOCUMENT_TITLES = {
 def group_documents(item: BatchItem) -> dict[str, Sequence[ShownDocument]]:
     """The documents of an item; of two answers those of each apart."""
     names = ("first", "second") if len(item.answers) > 1 else ("document",)
-    listed = [one.documents for one in item.answers] or [item.documents]
+    listed = [answer.documents for answer in item.answers] or [item.documents]
     return {name: documents for name, documents in zip(names, listed, strict=True) if documents}
 
 
@@ -256,8 +258,8 @@ def find_text(item: BatchItem, part: str) -> str:
         return item.question if part == "question" else item.conversation
     name, _, number = part.partition("-")
     place = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else -1
-    texts = {name: [one.text for one in documents] for name, documents in group_documents(item).items()}
-    texts |= {"answer": [one.text for one in item.answers], "reference": list(item.references)}
+    texts = {name: [document.text for document in documents] for name, documents in group_documents(item).items()}
+    texts |= {"answer": [answer.text for answer in item.answers], "reference": list(item.references)}
     if name not in texts or not 0 <= place < len(texts[name]):
         raise HTTPException(404, "part: the item has no such text")
     return texts[name][place]
@@ -382,8 +384,8 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
     except BadValueError as error:  # it names what was sent, no run and no file
         raise HTTPException(400, str(error)) from error
     _require_saved(saved)
-    texts = {one.name: one.text for one in found.queue.batch.choices}
-    return None, f"Saved: {' and '.join(texts[one] for one in values)}"
+    texts = {choice.name: choice.text for choice in found.queue.batch.choices}
+    return None, f"Saved: {' and '.join(texts[value] for value in values)}"
 
 
 def _save_skip(found: LabelRequest) -> tuple[int | None, str]:

@@ -118,7 +118,9 @@ class LiveRun:
     @property
     def key(self) -> str:
         """Changes with everything of the run but the numbers: then its part of the page is rendered again."""
-        looks = 0 if self.stop is None else max((len(one["path"]) for one in self.stop.results.values()), default=0)
+        looks = (
+            0 if self.stop is None else max((len(result["path"]) for result in self.stop.results.values()), default=0)
+        )
         shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}{bool(one.where)}" for one in self.shown]
         return " ".join([self.record.run_id, self.stage.replace(" ", "-"), str(looks), *shape])
 
@@ -143,7 +145,7 @@ class LiveFeed:
         self._workbench.check_store()
         store = self._workbench.store
         records = active_runs(store, since=utc_now() - RECENT)
-        counts = count_all_outputs(store, [one.run_id for one in records])
+        counts = count_all_outputs(store, [record.run_id for record in records])
         found = []
         for record in records:
             done, failed = counts[record.run_id]
@@ -322,7 +324,7 @@ def _newest_answer(store: RunStore, record: RunRecord, done: int) -> tuple[Progr
     place = done // record.repeats
     positions = range(max(place - NEAR, 0), min(place + NEAR, record.num_samples))
     known = packed_queries(store, record, list(positions))
-    for sample, output in (known[one] for one in reversed(positions) if one in known):
+    for sample, output in (known[position] for position in reversed(positions) if position in known):
         if output is not None:
             answer = output.answer or "no answer" if output.error is None else f"failed: {output.error}"
             texts = {"question": ("Newest question", sample.query), "answer": ("Answer", answer)}
@@ -342,7 +344,9 @@ def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[P
     chosen = [one for one in planned if isinstance(one, BatchMetric) and not is_judged(one) and not one.asks_models]
     first = [one for one in chosen if one.name in primary]
     others = [one for one in chosen if one.name not in primary]
-    outputs = {one.position: one.output for one in store.outputs(record.run_id, repeat=0, positions=range(count))}
+    outputs = {
+        output.position: output.output for output in store.outputs(record.run_id, repeat=0, positions=range(count))
+    }
     samples = islice(iter_samples(store, record.run_id, positions=range(count)), count)
     with suppress(AueporaError):
         pairs = [(sample, outputs[place]) for place, sample in enumerate(samples) if place in outputs]
@@ -380,9 +384,9 @@ def live_page(request: PageRequest, template: str = "live.html") -> Response:
     shown = {one.record.run_id for one in found}
     since = utc_now() - RECENT
     ended = [
-        one
-        for one in workbench.store.runs(limit=MAX_ENDED + len(shown))
-        if one.run_id not in shown and one.finished_at is not None and one.finished_at >= since
+        run
+        for run in workbench.store.runs(limit=MAX_ENDED + len(shown))
+        if run.run_id not in shown and run.finished_at is not None and run.finished_at >= since
     ]
     return render_template(
         request,
@@ -448,7 +452,7 @@ class PlanFile:
     def errors_at(self, line: int | None) -> list[Mapping[str, Any]]:
         """The errors at a line; those of ``None`` are about the whole file."""
         known = range(1, len(self.lines) + 1)
-        return [one for one in self.errors if (one["line"] if one["line"] in known else None) == line]
+        return [error for error in self.errors if (error["line"] if error["line"] in known else None) == line]
 
 
 def plans_page(request: PageRequest) -> Response:
@@ -459,7 +463,7 @@ def plans_page(request: PageRequest) -> Response:
         request,
         "plans.html",
         folder=str(workbench.plans),
-        plans=[_cached_plan(workbench, one) for one in paths],
+        plans=[_cached_plan(workbench, path) for path in paths],
         is_complete=is_complete,
         runs=workbench.store.runs(limit=MAX_ENDED),
         time_text=format_time,
@@ -490,8 +494,8 @@ def find_plans(folder: Path) -> tuple[list[Path], bool]:
         if left < 0 or len(found) >= MAX_PLANS:
             return sorted(found[:MAX_PLANS]), False
         is_deep = len(here.relative_to(folder).parts) >= MAX_DEPTH
-        folders[:] = [] if is_deep else sorted(one for one in folders if _is_searched(here / one))
-        found += [here / one for one in sorted(files) if is_plan(here / one, root)]
+        folders[:] = [] if is_deep else sorted(folder for folder in folders if _is_searched(here / folder))
+        found += [here / file for file in sorted(files) if is_plan(here / file, root)]
     return sorted(found[:MAX_PLANS]), len(found) <= MAX_PLANS
 
 
@@ -535,9 +539,9 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
     secrets, notes = Secrets(hide_passwords=True), []
     try:
         _, findings = plan_findings(path, load=False)
-        errors = [one for one in findings.errors if isinstance(one, PlanError)]
+        errors = [error for error in findings.errors if isinstance(error, PlanError)]
         values = findings.source.values
-        literal = {one for one in _literal_secrets(values) if len(one) >= MIN_SECRET_LENGTH}
+        literal = {secret for secret in _literal_secrets(values) if len(secret) >= MIN_SECRET_LENGTH}
         secrets = Secrets(findings.environment.secrets | literal, hide_passwords=True)
         notes = [
             f"{key}: {code} is not imported here, so it is not checked" for key, code in findings.not_loaded.items()
@@ -545,7 +549,7 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
         name = str(values.get("name") or path.stem)
     except PlanError as error:
         errors, name = [error], path.stem
-    masked = tuple({"line": one.line, "text": secrets.message(one.problem)} for one in errors)
+    masked = tuple({"line": error.line, "text": secrets.message(error.problem)} for error in errors)
     text = path.read_bytes().decode("utf-8", "replace")
     lines = tuple(_mask_line(line, secrets) for line in text.splitlines())
     relative = path.relative_to(folder).as_posix()
@@ -565,7 +569,7 @@ def _literal_secrets(value: Any, name: str = "") -> Iterator[str]:
         text = str(value)
         if is_secret_name(name) and "${" not in text:
             yield from (text, *(word for word in text.split() if len(word) >= 8))  # words: it may have several lines
-        yield from (one for one in url_secrets(text) if "${" not in one)
+        yield from (secret for secret in url_secrets(text) if "${" not in secret)
 
 
 def _mask_line(line: str, secrets: Secrets) -> str:

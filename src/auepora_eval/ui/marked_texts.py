@@ -71,7 +71,7 @@ def shown_end(text: str, limit: int) -> int:
 
 def split_marks(text: str, start: int, end: int, marks: Iterable[Mark]) -> list[TextPart]:
     """The text between two places, split where a mark starts or ends; a part has the kinds of all marks on it."""
-    inside = sorted(one for one in marks if one.start < end and one.end > start)
+    inside = sorted(mark for mark in marks if mark.start < end and mark.end > start)
     edges = {start, end}
     for one in inside:
         edges |= {max(one.start, start), min(one.end, end)}

@@ -103,7 +103,7 @@ def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
     records = [workbench.find(one) for one in params.getlist("run")]
     if not records:
         raise BadValueError("the address needs the parameter 'run', the id of a run; a second one compares two")
-    if len({one.run_id for one in records}) < len(records):
+    if len({record.run_id for record in records}) < len(records):
         raise BadValueError("the parameter 'run' names the same run twice; name each run once")
     if len(records) > 2:
         raise BadValueError(f"the address names {len(records)} runs; a list shows the queries of one run or of two")
@@ -132,7 +132,7 @@ def swap_runs(found: SampleFilter) -> SampleFilter:
 
     Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
     """
-    swapped = (_swap_condition(one) for one in found.conditions)
+    swapped = (_swap_condition(condition) for condition in found.conditions)
     return SampleFilter(found.search, tuple(one for one in swapped if one is not None), _swap_sort(found.sort))
 
 
@@ -206,7 +206,7 @@ class QueryListPage:
     def __init__(self, request: PageRequest, params: Fields) -> None:
         self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
-        self.runs = [one.run_id for one in self.records]
+        self.runs = [record.run_id for record in self.records]
         self.filter = SampleFilter.from_params(params)
         self.table = query_table(self.workbench, self.records)
         self.error = ""
@@ -287,7 +287,7 @@ class QueryListPage:
     @property
     def title(self) -> str:
         """The runs by name."""
-        names = [one.name for one in self.records]
+        names = [record.name for record in self.records]
         if len(names) == 1:
             return f"Queries of {names[0]}"
         return "Queries of " + " and ".join(
@@ -308,8 +308,10 @@ class QueryListPage:
     def nearest(self) -> list[tuple[str, int, str]]:
         """The condition without which most queries would be listed, their number, and the address without it."""
         found = []
-        for chip, one in zip(self.chips, self.filter.conditions, strict=True):
-            rest = replace(self.filter, conditions=tuple(other for other in self.filter.conditions if other != one))
+        for chip, condition in zip(self.chips, self.filter.conditions, strict=True):
+            rest = replace(
+                self.filter, conditions=tuple(other for other in self.filter.conditions if other != condition)
+            )
             found.append((chip.text, len(rest.rows(self.table)), chip.url))
         found.sort(key=lambda one: -one[1])
         return [one for one in found[:1] if one[1]]
@@ -319,9 +321,9 @@ class QueryListPage:
         """The conditions, each with the address without it."""
         conditions = self.filter.conditions
         found = []
-        for place, one in enumerate(conditions):
+        for place, condition in enumerate(conditions):
             rest = replace(self.filter, conditions=(*conditions[:place], *conditions[place + 1 :]))
-            found.append(FilterChip(str(one), self.url(rest)))
+            found.append(FilterChip(str(condition), self.url(rest)))
         return found
 
     @property
@@ -333,12 +335,11 @@ class QueryListPage:
     def notes(self) -> list[str]:
         """What the words of the conditions mean, where the runs decide it."""
         notes = [note] if (note := chunks_note(self.records)) else []
-        for one in self.filter.conditions:
-            if one.field == "metric" and one.word in _PAIR_VALUES[4:] and ":" not in one.value:
-                threshold, source = self.table.right_from(one.name)
-                notes.append(
-                    f"Right means {self.table.metric_labels[one.name]} of {value_text(threshold)} or better, {source}."
-                )
+        for condition in self.filter.conditions:
+            if condition.field == "metric" and condition.word in _PAIR_VALUES[4:] and ":" not in condition.value:
+                threshold, source = self.table.right_from(condition.name)
+                label = self.table.metric_labels[condition.name]
+                notes.append(f"Right means {label} of {value_text(threshold)} or better, {source}.")
         return list(dict.fromkeys(notes))
 
     @property
@@ -447,7 +448,7 @@ class QueryListPage:
         if two:
             found[2][1].extend(_HIT_VALUES)
             found.append(("change", [cause.value.replace("_", "-") for cause in Cause]))
-        if any(one.details.get("causes") for run in self.table.runs for one in run.results.values()):
+        if any(result.details.get("causes") for run in self.table.runs for result in run.results.values()):
             found.append(("cause", list(CAUSE_GROUPS)))
         found.append(("seconds", []))
         for run in self.table.runs:
@@ -483,7 +484,7 @@ class QueryListPage:
     @property
     def form_fields(self) -> list[tuple[str, str]]:
         """The runs, for forms."""
-        return [("run", one) for one in self.runs]
+        return [("run", run) for run in self.runs]
 
 
 class FilterChips:
@@ -502,7 +503,7 @@ class FilterChips:
 
     def _chips_of(self, listed: Sequence[tuple[str, Condition]]) -> list[FilterChip]:
         own = [condition for _, condition in listed]
-        others = tuple(one for one in self.page.filter.conditions if one not in own)
+        others = tuple(condition for condition in self.page.filter.conditions if condition not in own)
         rest = replace(self.page.filter, conditions=others)
         is_ready = self.may_read
         counted = None
@@ -539,20 +540,26 @@ class FilterChips:
             yield self.page.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
             changes = [Condition("metric", name, value=word) for word in ("worse", "better")]
             is_small = len(self.page.table) <= SMALL
-            is_changed = self.may_read and any(one in self.page.filter.conditions for one in changes)
+            is_changed = self.may_read and any(change in self.page.filter.conditions for change in changes)
             if is_changed and (is_small or self.page.table.prepare_changes(name)):
                 causes = [(CAUSE_WORDS[cause], Condition("change", name, value=cause.value)) for cause in Cause]
-                yield "Cause", [one for one in causes if self._is_valid(one[1])]
-        if two and name and any(one.name == name and one.word in _PAIR_VALUES for one in self.page.filter.conditions):
+                yield "Cause", [cause for cause in causes if self._is_valid(cause[1])]
+        if (
+            two
+            and name
+            and any(
+                condition.name == name and condition.word in _PAIR_VALUES for condition in self.page.filter.conditions
+            )
+        ):
             return  # the causes say more
         states = [(f"failed{last}", Condition("answer", value="failed"))]
         states.append((f"declined{last}", Condition("answer", value="refused")))
         if self.page.has_gold:
             states.append((f"no gold{last}", Condition("rank", value="none")))
         if not two:
-            if any(one.details.get("causes") for one in self.page.table.runs[0].results.values()):
+            if any(result.details.get("causes") for result in self.page.table.runs[0].results.values()):
                 states = [(word.replace("-", " "), Condition("cause", value=word)) for word in CAUSE_GROUPS]
-                states = [one for one in states if self._is_valid(one[1])]
+                states = [state for state in states if self._is_valid(state[1])]
             if name:
                 states.append(("not scored", Condition("metric", name, operator="!=", value="scored")))
         yield "", states
@@ -653,7 +660,7 @@ def documents_fragment(request: PageRequest) -> Response:
         position = find_position(workbench, record, sample_id)
         found = [] if position is None else read_documents(run_columns(workbench, record), position)
         sides.append((letter.strip(), record, found))
-    query = make_url("/query", run=[one.run_id for one in records], id=sample_id)
+    query = make_url("/query", run=[record.run_id for record in records], id=sample_id)
     return render_template(request, "query_documents.html", sides=sides, query=query)
 
 

@@ -34,9 +34,9 @@ def query_page(request: PageRequest) -> HTMLResponse:
     """One sample in one run or in two."""
     workbench, address = request.workbench, QueryAddress.from_request(request)
     records = [workbench.find(run) for run in address.runs]
-    address = replace(address, runs=tuple(one.run_id for one in records))
+    address = replace(address, runs=tuple(record.run_id for record in records))
     letters = "AB" if len(records) > 1 else [""]
-    runs = [read_run(workbench, one, letters[place], place, address) for place, one in enumerate(records)]
+    runs = [read_run(workbench, record, letters[place], place, address) for place, record in enumerate(records)]
     first = next((run for run in runs if run.sample is not None), None)
     if first is None or first.sample is None:
         raise HTTPException(404, f"no sample '{shorten(address.sample_id, 200)}' is in {' or '.join(address.runs)}")
@@ -136,7 +136,9 @@ def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
     elif part == "answer" and output is not None and output.response is not None:
         text, marks = output.response.text, support_marks(run, output, output.response)[0]
     if name == "document" and text:
-        marks = [Mark(*one, "passage", "the gold passage") for one in run.gold_passages(run.documents[at])]
+        marks = [
+            Mark(*gold_passage, "passage", "the gold passage") for gold_passage in run.gold_passages(run.documents[at])
+        ]
     if name in ("answer", "document", "gold") and text:
         words = content_words(" ".join(sample.references[:3])[:MAX_WORDS_LENGTH])
         marks = [*marks, *reference_marks(text[:MAX_WORDS_LENGTH], words)]

@@ -100,7 +100,7 @@ def support_marks(run: QueryRun, output: SystemOutputs, answer: Response) -> tup
         column = run.columns.scores(name)
         key = None if column is None or run.position is None else column.spans.get(run.position)
         if key is not None and (spans := key.of_repeat(run.repeat)):
-            marks = [Mark(one.start, one.end, "detected", f"probability {one.probability:.3g}") for one in spans]
+            marks = [Mark(span.start, span.end, "detected", f"probability {span.probability:.3g}") for span in spans]
             return marks, f"{pluralize(len(spans), 'span')} called unsupported by {name}"
     if run.sample is None or is_refusal(run.sample, output):  # documents do not have the words of a refusal
         return [], ""
@@ -126,7 +126,7 @@ AnswerClaim = Mapping[str, Any]
 def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int]]) -> list[AnswerClaim]:
     """The claims of an answer with their evidence; its sentences where no claims are stored."""
     documents = run.documents[:MAX_EVIDENCE]
-    evidence = SentenceIndex([one.text for one in documents])
+    evidence = SentenceIndex([document.text for document in documents])
     own = SentenceIndex([answer[start:end] for start, end in sentences])
     stored, labels = judged_claims(run.judgements, run.repeat, answer), metric_labels(run.columns.results.values())
     texts: Mapping[str, Sequence[ClaimVerdict]] = stored or {answer[start:end]: () for start, end in sentences}
@@ -158,8 +158,8 @@ def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int
 def _join_metrics(verdicts: Sequence[ClaimVerdict], labels: Mapping[str, str]) -> list[ClaimVerdict]:
     """The verdicts on a claim; metrics that share one, as they share judgements, are listed together."""
     metrics: dict[ClaimVerdict, list[str]] = {}
-    for one in verdicts:
-        metrics.setdefault(replace(one, metric=""), []).append(labels.get(one.metric, one.metric))
+    for verdict in verdicts:
+        metrics.setdefault(replace(verdict, metric=""), []).append(labels.get(verdict.metric, verdict.metric))
     return [replace(one, metric=", ".join(dict.fromkeys(names))) for one, names in metrics.items()]
 
 
@@ -257,7 +257,7 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
     rows = []
     for name in names:
         columns = [None if run.position is None else run.columns.scores(name) for run in runs]
-        known = [one for one in columns if one is not None]
+        known = [column for column in columns if column is not None]
         if not known:
             continue
         label, match = display_name(known[0].result), coarsest([result_match(one.result) for one in known])
@@ -340,13 +340,16 @@ def _difference(
 
 def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
     """The judgements of the shown repeat, as the templates show them."""
-    current = {one.name: one.signature for one in run.columns.results.values()}
+    current = {result.name: result.signature for result in run.columns.results.values()}
     labels = metric_labels(run.columns.results.values())
     missing = dict.fromkeys(("critic", "again", "failed", "old", "message", "answer", "raw"))
     return [
         missing
-        | judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
-        | {"subject": format_subject(one.body.get("about") or {}), "metric": labels.get(one.metric, one.metric)}
-        for one in run.judgements
-        if one.repeat == run.repeat
+        | judgement_fields(judgement, is_old=current.get(judgement.metric, judgement.signature) != judgement.signature)
+        | {
+            "subject": format_subject(judgement.body.get("about") or {}),
+            "metric": labels.get(judgement.metric, judgement.metric),
+        }
+        for judgement in run.judgements
+        if judgement.repeat == run.repeat
     ]

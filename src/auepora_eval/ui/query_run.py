@@ -100,7 +100,7 @@ class QueryAddress:
         """The address with the two runs the other way round, in the same list."""
         where, sort = self.filters.get("where", ()), "".join(self.filters.get("sort", ())[:1])
         swapped = swap_runs(SampleFilter.parse("", where, sort))
-        filters = {"where": [str(one) for one in swapped.conditions], "sort": swapped.sort or None}
+        filters = {"where": [str(condition) for condition in swapped.conditions], "sort": swapped.sort or None}
         repeats = [self.repeat(place) for place in reversed(range(len(self.runs)))] if any(self.repeats) else None
         found = {"run": self.runs[::-1], "id": self.sample_id, "repeat": repeats, "q": self.filters.get("q")}
         return make_url("/query", **found, **filters, **self.view)
@@ -174,7 +174,7 @@ class QueryRun:
         """The output as it is compared with that of another run."""
         output, sample = self.output, self.sample
         error = "no output is stored" if output is None else output.error
-        levels = {} if self.gold is None else {name: one for name, one in self.gold.levels.items() if one > 0}
+        levels = {} if self.gold is None else {name: level for name, level in self.gold.levels.items() if level > 0}
         hits = [(levels[doc_id], rank) for doc_id, rank in self.gold_ranks.items()]
         ranks = ranks_by_level(set(levels.values()), hits) if levels else None
         if output is None or sample is None or error is not None:

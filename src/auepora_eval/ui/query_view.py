@@ -99,7 +99,7 @@ def _height(rank: int, rows: int) -> int:
 def gold_lines(first: Mapping[str, int], second: Mapping[str, int], rows: int) -> list[GoldLine]:
     """The lines between the ranks of gold in two rankings, of those with an end among the rows."""
     lines = [GoldLine(first.get(doc_id), second.get(doc_id)) for doc_id in dict.fromkeys([*first, *second])]
-    return [one for one in lines if min(one.first or rows + 1, one.second or rows + 1) <= rows]
+    return [line for line in lines if min(line.first or rows + 1, line.second or rows + 1) <= rows]
 
 
 # --- the view ---------------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class QueryView:
         assert run.sample is not None
         text = doc.text or run.gold_texts.get(doc.doc_id, "")
         whole = text_address(run, self.address, f"gold-{number}")
-        ranked = [one for one in self.runs if one.output is not None]
+        ranked = [run for run in self.runs if run.output is not None]
         return {
             "id": doc.doc_id,
             "level": relevance(doc),
@@ -277,7 +277,7 @@ class QueryView:
             "seconds": seconds_text(seconds) if isinstance(seconds, float) else "",
             "answer": None if output.response is None else self._answer(run, output, output.response, differences),
             "documents": ranked_documents(run, self.address, self.words, others) if run.is_ranking_known else [],
-            "citations": [find_citation(run, str(one)) for one in output.citations or ()],
+            "citations": [find_citation(run, str(citation)) for citation in output.citations or ()],
             "cites": output.citations is not None,
             "timeline": timeline(output),
             "usage": [(str(name), plain_text(value)) for name, value in output.usage.items()],
@@ -312,8 +312,8 @@ class QueryView:
             "structured": to_text(response.structured),
             "metadata": to_text(response.metadata),
             "sentences": [
-                (str(one.get("text", "")), [find_citation(run, cited) for cited in sentence_citations(one)])
-                for one in response.sentences or ()
+                (str(sentence.get("text", "")), [find_citation(run, cited) for cited in sentence_citations(sentence)])
+                for sentence in response.sentences or ()
             ],
         }
 
@@ -323,7 +323,7 @@ class QueryView:
     def scores(self) -> list[QueryScore]:
         """The scores that apply: those of the filter, the primary metrics, those that differ, and the others."""
         found = SampleFilter.parse("", self.address.filters.get("where", ()), "")
-        headline = [one.name for one in found.conditions if one.field == "metric"]
+        headline = [condition.name for condition in found.conditions if condition.field == "metric"]
         for run in reversed(self.runs):
             headline += [str(name) for name in run.record.plan.get("primary") or ()]
         rows = [row for row in self._rows if not row.is_skipped]

@@ -66,7 +66,9 @@ def read_rows(
     stored = []
     for number, run in enumerate(runs):
         positions = [own[number] for own in places]
-        stored.append(packed_queries(run.store, run.record, [one for one in positions if one is not None]))
+        stored.append(
+            packed_queries(run.store, run.record, [position for position in positions if position is not None])
+        )
     found = []
     for row, own in zip(rows, places, strict=True):
         packed = [None if position is None else stored[number][position] for number, position in enumerate(own)]

@@ -133,7 +133,10 @@ def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[Di
     Those of an open batch are not shown: an annotator who sees what the judge gave is not independent any more.
     """
     found: list[DisagreementList] = []
-    is_open, judged = 0, cache(lambda: dict.fromkeys(one.metric for one in workbench.store.judgements(record.run_id)))
+    is_open, judged = (
+        0,
+        cache(lambda: dict.fromkeys(judgement.metric for judgement in workbench.store.judgements(record.run_id))),
+    )
     for batch in list_batches(workbench.labels):
         if batch.purpose not in ("calibrate", "compare", "review") or record.run_id not in batch.runs:
             continue
@@ -157,8 +160,8 @@ def _disagreements(
     labels = _labels_of(journal, record)
     scale = None if batch.scale is None else Scale.parse(batch.scale)
     by_sample: dict[str, list[Label]] = {}
-    for one in labels:
-        by_sample.setdefault(one.sample_id, []).append(one)
+    for label in labels:
+        by_sample.setdefault(label.sample_id, []).append(label)
     found = judge_disagreements(scores, aggregate_labels(labels, scale).values)
     rows = []
     for disagreement in found:
@@ -172,7 +175,7 @@ def _disagreements(
 
 def _labels_of(journal: LabelJournal, record: RunRecord) -> list[Label]:
     """The human labels of the answers of a run."""
-    return [one for one in journal.labels if one.run == record.run_id and one.provenance != "model"]
+    return [label for label in journal.labels if label.run == record.run_id and label.provenance != "model"]
 
 
 def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_id: str) -> None:
@@ -280,7 +283,7 @@ def save_set(request: PageRequest) -> Response:
     )
     save_sample_set(workbench.labels, made)
     return RedirectResponse(
-        make_url("/queries", run=[one.run_id for one in records], where=str(Condition("set", value=name))), 303
+        make_url("/queries", run=[record.run_id for record in records], where=str(Condition("set", value=name))), 303
     )
 
 

@@ -147,7 +147,7 @@ class RunFilter:
             if condition is None:
                 words.append(term)
             conditions.append(condition)
-        found = tuple(dict.fromkeys(one for one in conditions if one is not None))
+        found = tuple(dict.fromkeys(condition for condition in conditions if condition is not None))
         if len(found) > MAX_CONDITIONS:
             raise BadValueError(f"a filter has at most {MAX_CONDITIONS} conditions, not {len(found)}")
         return cls(

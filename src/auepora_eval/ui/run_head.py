@@ -53,13 +53,13 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
 
     ``split`` divides what was not returned into retriever and dropped, which needs all outputs.
     """
-    result = next((one for one in run.results if wrong_answer_causes(one)), None)
+    result = next((result for result in run.results if wrong_answer_causes(result)), None)
     if result is None:
         return None
     counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
-    grouped = {one for causes in CAUSE_GROUPS.values() for one in causes}
-    parts = CAUSE_GROUPS | {one.replace("_", "-"): (one,) for one in counts if one not in grouped}
-    first = next(one.name for one in run.results if one.details.get("causes"))
+    grouped = {cause for causes in CAUSE_GROUPS.values() for cause in causes}
+    parts = CAUSE_GROUPS | {cause.replace("_", "-"): (cause,) for cause in counts if cause not in grouped}
+    first = next(result.name for result in run.results if result.details.get("causes"))
     name = "" if first == result.name else result.name
     num_dropped = 0
     if split and counts.get("not_returned"):
@@ -67,7 +67,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
         num_dropped = int(Condition("cause", name, value="dropped").mask(table).sum())
     found = []
     for number, (word, causes) in enumerate(parts.items(), 1):
-        present = [one for one in causes if counts.get(one)]
+        present = [cause for cause in causes if counts.get(cause)]
         count = num_dropped if word == "dropped" else sum(counts[one] for one in present)
         if word == "retriever":
             count -= num_dropped
@@ -154,7 +154,7 @@ def _cause_codes(attribution: MetricResult, correct: MetricResult) -> tuple[npt.
     groups = list(CAUSE_GROUPS)
     words = {cause: word for word, causes in reversed(CAUSE_GROUPS.items()) for cause in causes}
     names = list(attribution.details["causes"])
-    by_cause = np.array([groups.index(words[one]) for one in names if one in words])
+    by_cause = np.array([groups.index(words[name]) for name in names if name in words])
     wrong = np.array([key is not None for key in known.keys])
     right = known.with_reason("answered_right")
     causes = known.stats.argmax(axis=1)

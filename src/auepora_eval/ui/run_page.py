@@ -139,7 +139,7 @@ def derivation_page(request: PageRequest) -> HTMLResponse:
         record=record,
         title=_derivation_title(found),
         report=report,
-        sections=[one for one in report.sections if one.blocks],
+        sections=[section for section in report.sections if section.blocks],
         links=_derivation_links(record, found, metric),
         whole=derivation_url(record, metric),
         whole_drawer=derivation_url(record, metric, fragment=True),

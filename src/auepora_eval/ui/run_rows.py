@@ -57,7 +57,7 @@ def score_groups(run: StoredRun) -> list[tuple[Target, list[dict[str, Any]]]]:
     """The targets with metrics of a run, in the order of the report, each with its metrics as rows."""
     groups = []
     for target, entry in TARGETS.items():
-        if rows := [metric_row(run, one) for one in run.results if one.target is target]:
+        if rows := [metric_row(run, result) for result in run.results if result.target is target]:
             groups.append((entry, rows))
     return groups
 
@@ -146,7 +146,7 @@ def headline_tiles(run: StoredRun) -> list[dict[str, Any]]:
     A plan without guardrails has the rates of which less is better in their place; one without primary metrics the
     most important metrics of the run.
     """
-    by_name = {one.name: one for one in run.results if one.defined}
+    by_name = {result.name: result for result in run.results if result.defined}
     plan = run.record.plan
     latency = [one for one in by_name.values() if one.target is TargetCategory.LATENCY]
     latency = [*(one for one in latency if one.name.startswith("quantile_latency")), *latency][:1]

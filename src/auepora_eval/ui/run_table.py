@@ -54,11 +54,11 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     times = latest_result_times(workbench.store)
     known: dict[str, ResultSummaries] = workbench.cached(("", "runs"), dict, size=4_000_000)
     found = {
-        one.run_id: earlier
-        for one in records
-        if (earlier := known.get(one.run_id)) is not None and earlier.version == times.get(one.run_id)
+        record.run_id: earlier
+        for record in records
+        if (earlier := known.get(record.run_id)) is not None and earlier.version == times.get(record.run_id)
     }
-    missing = [one for one in records if one.run_id not in found]
+    missing = [record for record in records if record.run_id not in found]
     summaries = all_result_summaries(workbench.store, [one.run_id for one in missing if one.run_id in times])
     for one in missing:
         results = {result.name: result for result in summaries.get(one.run_id, ())}
@@ -81,9 +81,11 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
 def count_answers(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, tuple[int, int]]:
     """The number of outputs of each run, and of failed ones; those of finished runs are counted once."""
     known: dict[tuple[str, object], tuple[int, int]] = workbench.cached(("", "outputs"), dict, size=500_000)
-    keys = {one.run_id: (one.run_id, one.finished_at) for one in records if one.status is RunStatus.FINISHED}
+    keys = {
+        record.run_id: (record.run_id, record.finished_at) for record in records if record.status is RunStatus.FINISHED
+    }
     found = {run_id: known[key] for run_id, key in keys.items() if key in known}
-    counts = count_all_outputs(workbench.store, [one.run_id for one in records if one.run_id not in found])
+    counts = count_all_outputs(workbench.store, [record.run_id for record in records if record.run_id not in found])
     known.update((keys[run_id], count) for run_id, count in counts.items() if run_id in keys)
     return found | counts
 
@@ -176,7 +178,7 @@ class RunRow:
     @property
     def tags(self) -> list[tuple[str, Any]]:
         """Each tag, and the same unchanged for the value of a field."""
-        return [(one, escape(one)) for one in self.record.tags]
+        return [(tag, escape(tag)) for tag in self.record.tags]
 
     @property
     def when(self) -> str:
@@ -285,13 +287,13 @@ def varied_settings(records: Sequence[RunRecord]) -> dict[str, Counter[str]]:
 
 def default_metrics(records: Sequence[RunRecord], results: Mapping[str, ResultSummaries]) -> list[str]:
     """The most common primary metrics; without any, the main metrics of the runs and the next of the newest run."""
-    primary = Counter(tuple(one.plan.get("primary") or ()) for one in records)
+    primary = Counter(tuple(record.plan.get("primary") or ()) for record in records)
     primary.pop((), None)
     if primary:
         return list(primary.most_common(1)[0][0])[:MAX_METRICS]
-    mains = Counter(main for one in records if (main := results[one.run_id].main))
+    mains = Counter(main for record in records if (main := results[record.run_id].main))
     names = [name for name, _ in mains.most_common(MAX_METRICS)]
-    counts = Counter(name for one in records for name in dict.fromkeys(results[one.run_id].ranked))
+    counts = Counter(name for record in records for name in dict.fromkeys(results[record.run_id].ranked))
     return list(dict.fromkeys([*names, *(name for name, _ in counts.most_common())]))[: MAX_METRICS - 1]
 
 
@@ -332,7 +334,7 @@ class RunTable:
             settings = list(varied_settings([row.record for row in self.rows]))[:MAX_SETTINGS]
             keys = (*extras, *settings, *self.primary, "failures", "system_cost", "cost")
         columns = [self._column(key) for key in keys]
-        return [one for one in columns if any(self._cell(one, row).text for row in self.rows)]
+        return [column for column in columns if any(self._cell(column, row).text for row in self.rows)]
 
     def _column(self, key: str) -> RunColumn:
         if key in EXTRAS:
@@ -383,11 +385,11 @@ class RunTable:
     @property
     def choices(self) -> list[tuple[str, list[ColumnChoice]]]:
         """What the menu of columns offers, in groups."""
-        shown = {one.key for one in self.columns}
+        shown = {column.key for column in self.columns}
         settings = []
         for key, values in self.settings.items():
             settings.append(ColumnChoice(key, key.removeprefix(CONFIG), f"{len(values)} values", key in shown))
-        names = dict.fromkeys([*(one for one in self.primary if one in self.metrics), *sorted(self.metrics)])
+        names = dict.fromkeys([*(name for name in self.primary if name in self.metrics), *sorted(self.metrics)])
         metrics = []
         for name in names:
             note = "primary" if name in self.primary else ""

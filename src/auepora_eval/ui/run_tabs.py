@@ -89,12 +89,12 @@ SECTIONS = {
     "sequential": PageSection(
         "Judged until a verdict",
         lambda run: [sequential_section([run])],
-        lambda run: any(sequential_details(one) for one in run.results),
+        lambda run: any(sequential_details(result) for result in run.results),
     ),
     "two-stage": PageSection(
         "Two-stage judging",
         lambda run: [two_stage_section([run])],
-        lambda run: any(two_stage_details(one) for one in run.results),
+        lambda run: any(two_stage_details(result) for result in run.results),
     ),
     "curves": PageSection("Retrieval over k", _retrieval, _has_answers, NO_RANKINGS),
     "quality": PageSection(
@@ -106,7 +106,7 @@ SECTIONS = {
     "slices": PageSection(
         "Slices",
         lambda run: [slices_section([run], run.main_metric or None)],
-        lambda run: any(one.slices for one in run.results),
+        lambda run: any(result.slices for result in run.results),
     ),
     "distributions": PageSection(
         "Distributions",
@@ -195,16 +195,16 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
             record=record,
             groups=score_groups(run),
             chosen=chosen,
-            choices=[one for one in run.results if one.slices],
+            choices=[result for result in run.results if result.slices],
             slices=[] if chosen is None else list(slice_cards(run, chosen)),
         )
     absent = () if has_gold(workbench, record) else ("curves", "quality")
-    names = [one for one in TABS[name].sections if SECTIONS[one].is_present(run) and one not in absent]
+    names = [section for section in TABS[name].sections if SECTIONS[section].is_present(run) and section not in absent]
     offers = gold_offers(workbench, record, run.results) if name == "retrieval" else []
     return render_template(
         request,
         "run_tab.html",
-        sections=[(one, SECTIONS[one].title, _section_html(request, record, one)) for one in names],
+        sections=[(name, SECTIONS[name].title, _section_html(request, record, name)) for name in names],
         empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
         offers=offers,
         lazy=make_url(TABS[name].lazy, run=record.run_id) if TABS[name].lazy else "",
@@ -257,7 +257,7 @@ class FilterChartRenderer(ChartRenderer):
         groups = self._groups(figure.field)
         name = _field_name(figure.field)
         widths = [figure.width] if figure.width <= MEDIUM else [figure.width, NARROW]
-        choices = [label_condition(figure.field.removeprefix(LABELS), one) for one in groups]
+        choices = [label_condition(figure.field.removeprefix(LABELS), group) for group in groups]
         scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
         if None in scales:
             return drawn
@@ -273,7 +273,7 @@ class FilterChartRenderer(ChartRenderer):
 
     def _groups(self, field: str) -> list[str]:
         """The groups of a slice by a label."""
-        parts = next((one.slices[field] for one in self._run.results if field in one.slices), None)
+        parts = next((result.slices[field] for result in self._run.results if field in result.slices), None)
         return list(parts) if parts and field.startswith(LABELS) else []
 
     def _controls(self, field: str, name: str, groups: Sequence[str], also: str) -> Markup:
@@ -313,14 +313,14 @@ def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Seq
     view, area = spec["vconcat"][0], plot_areas(spec, width)[0]
     axis = "y" if choices else "x"
     channels = [layer["encoding"].get(axis) or {} for layer in view["layer"]]
-    channel = next((one for one in channels if "scale" in one), None)
+    channel = next((channel for channel in channels if "scale" in channel), None)
     if channel is None or len(spec["vconcat"]) > 1:
         return None
     scale = build_scale(channel, area[2] if axis == "x" else area[3], upwards=axis == "y")
     common = {"field": name, "area": [round(one, 2) for one in area]}
     if not isinstance(scale, BandScale):
         return {**common, "kind": "log" if scale.log else "linear", "domain": list(scale.domain)}
-    places = [[round(scale.left(one), 2), round(scale.left(one) + scale.width, 2)] for one in scale.places]
+    places = [[round(scale.left(place), 2), round(scale.left(place) + scale.width, 2)] for place in scale.places]
     if choices:
         if len(choices) != len(places):
             return None
@@ -363,7 +363,7 @@ def has_gold(workbench: Workbench, record: RunRecord) -> bool:
 
 def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[MetricResult]) -> list[Offer]:
     """How to get numbers for a run without gold documents; empty where it has gold, or was scored with grades."""
-    is_graded = any(one.defined and one.details.get("judged") is not None for one in results)
+    is_graded = any(result.defined and result.details.get("judged") is not None for result in results)
     if is_graded or has_gold(workbench, record) or not record.num_samples:
         return []
     run, store = record.run_id, f"--store {shlex.quote(workbench.label)}"
@@ -398,10 +398,10 @@ def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[Metri
 
 def cause_offer(workbench: Workbench, run: StoredRun) -> Offer | None:
     """How to find the causes of wrong answers, for a run with gold, references and no attribution of failures."""
-    targets = {one.target for one in run.results if one.defined}
+    targets = {result.target for result in run.results if result.defined}
     if TargetCategory.GENERATION_CORRECTNESS not in targets or not has_gold(workbench, run.record):
         return None
-    found = next((one for one in run.results if isinstance(one.details.get("causes"), Mapping)), None)
+    found = next((result for result in run.results if isinstance(result.details.get("causes"), Mapping)), None)
     if found is not None:
         return Offer("", f"No answer is wrong by {display_name(found)}.", ())
     store = shlex.quote(workbench.label)

@@ -136,7 +136,9 @@ def trend_figure(
     workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str
 ) -> Figure:
     """The trend of a metric over the latest of these runs."""
-    valued = [one for one in records if (found := results[one.run_id].find(metric)) is not None and found.defined]
+    valued = [
+        record for record in records if (found := results[record.run_id].find(metric)) is not None and found.defined
+    ]
     shown = valued[:TREND_RUNS]
     points = trend_points(workbench, shown, results, metric)
     label = next((display_name(point.result) for listed in points.values() for point in listed), metric)

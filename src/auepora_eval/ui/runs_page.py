@@ -60,8 +60,8 @@ def runs_page(request: PageRequest) -> Response:
     if not records:
         return render_template(request, "runs.html", total=0, commands=start_commands(workbench))
     results = read_results(workbench, records)
-    run_filter.check_metrics(name for one in results.values() for name in one.by_name)
-    listed = [one for one in records if run_filter.accepts(one, results[one.run_id].by_name)]
+    run_filter.check_metrics(name for result in results.values() for name in result.by_name)
+    listed = [record for record in records if run_filter.accepts(record, results[record.run_id].by_name)]
     main_names = Counter(main for one in listed if (main := results[one.run_id].main))
     trend_metric = run_filter.metric or next((name for name, _ in main_names.most_common(1)), "")
     baseline = find_baseline(workbench, records, run_filter.baseline)
@@ -94,7 +94,7 @@ def runs_page(request: PageRequest) -> Response:
         "count": len(ordered),
         "table": table,
         "baseline": baseline,
-        "baselines": [(one, escape(one.run_id)) for one in records[:MAX_BASELINES]],
+        "baselines": [(record, escape(record.run_id)) for record in records[:MAX_BASELINES]],
         "metrics": [(escape(name), table.labels[name], name == trend_metric) for name in sorted(names)],
         "suggestions": suggest_conditions(records),
         "strip_url": make_url("/runs", **run_filter.to_params(page=None), fragment="strip") if trend_metric else "",
@@ -108,10 +108,10 @@ def _summary(records: Sequence[RunRecord]) -> str:
     """What is listed: datasets, failed runs, and when the newest began."""
     if not records:
         return ""
-    parts = [f"of {pluralize(len({one.dataset_name for one in records}), 'dataset')}"]
-    if failed := sum(one.status is RunStatus.FAILED for one in records):
+    parts = [f"of {pluralize(len({record.dataset_name for record in records}), 'dataset')}"]
+    if failed := sum(record.status is RunStatus.FAILED for record in records):
         parts.append(f"{failed:,} failed")
-    parts.append(f"newest {time_ago(max(one.created_at for one in records))}")
+    parts.append(f"newest {time_ago(max(record.created_at for record in records))}")
     return " · ".join(parts)
 
 
@@ -121,7 +121,7 @@ def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: st
         return None
     if chosen:
         return workbench.find(chosen)
-    return next((one for one in records if "baseline" in one.tags), None)
+    return next((record for record in records if "baseline" in record.tags), None)
 
 
 def suggest_conditions(records: Sequence[RunRecord]) -> list[tuple[Any, str]]:
@@ -147,12 +147,12 @@ def start_commands(workbench: Workbench) -> list[tuple[str, str]]:
 
 def compare_chosen(workbench: Workbench, run_ids: Sequence[str], *, is_ordered: bool) -> Response:
     """Redirect to the comparison of runs, in the order of time unless another is given."""
-    records = [workbench.find(one) for one in dict.fromkeys(run_ids)]
+    records = [workbench.find(run_id) for run_id in dict.fromkeys(run_ids)]
     if len(records) < 2:
         raise BadValueError("choose two or more runs to compare them")
     if not is_ordered:
         records.sort(key=lambda one: (one.created_at, one.run_id))
-    return RedirectResponse(make_url("/compare", run=[one.run_id for one in records]), 303)
+    return RedirectResponse(make_url("/compare", run=[record.run_id for record in records]), 303)
 
 
 def change_tags(request: PageRequest) -> Response:

@@ -263,7 +263,7 @@ class _CachedRun(StoredRun):
 
 def _results_size(results: Results) -> int:
     """About the bytes of results, mostly their scores and the sample ids."""
-    columns = sum(_scores_size(one.scores) for one in results if isinstance(one.scores, Scores))
+    columns = sum(_scores_size(result.scores) for result in results if isinstance(result.scores, Scores))
     return columns + 100 * len(results.sample_ids) + 10_000
 
 
@@ -276,7 +276,7 @@ def _scores_size(scores: Scores) -> int:
 
 def _summary_size(summary: tuple[list[str], dict[str, Floats], int]) -> int:
     errors, timings, _ = summary
-    return 10_000 + sum(100 + len(one) for one in errors) + sum(values.nbytes for values in timings.values())
+    return 10_000 + sum(100 + len(error) for error in errors) + sum(values.nbytes for values in timings.values())
 
 
 # --- the samples of a dataset -----------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def find_position(workbench: Workbench, record: RunRecord, sample_id: str) -> in
     """The position of a sample in the dataset of a run; ``None`` where it is not in it."""
     hashes = workbench.cached(
         (record.fingerprint, "id hashes"),
-        lambda: np.array([hash(one) for one in workbench.store.sample_ids(record.run_id)], np.int64),
+        lambda: np.array([hash(sample_id) for sample_id in workbench.store.sample_ids(record.run_id)], np.int64),
         size=lambda found: found.nbytes,
     )
     places = np.flatnonzero(hashes == hash(sample_id)).tolist()

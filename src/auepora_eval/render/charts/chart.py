@@ -299,7 +299,7 @@ def has_unit_range(row: Row, key: str = "value") -> bool:
     if value_range is not None:
         return tuple(map(finite_number, value_range)) == (0.0, 1.0)
     lowest = -1 if key == "delta" else 0
-    return all(lowest <= one <= 1 for one in row_values(row, key))
+    return all(lowest <= value <= 1 for value in row_values(row, key))
 
 
 def group_into_panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str, list[Row]]]:

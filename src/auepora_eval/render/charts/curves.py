@@ -86,9 +86,9 @@ def noise_curve(
     """
     if any(finite_number(point.get("level")) is None for point in chain.from_iterable(curves.values())):
         rows = [
-            {**one, "name": one.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
+            {**point, "name": point.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
             for name, points in curves.items()
-            for one in points
+            for point in points
         ]
         return interval_chart(rows, title=title)
     return _lines_chart(_panels(curves, "level"), title, axis, scaled)
@@ -302,7 +302,7 @@ def looks_chart(
     if not wide:  # a line of one point is not visible
         half = 0.04 * max(places)
         short = [
-            {**one, "start": max(one["at"] - half, 0.0), "end": min(one["at"] + half, max(places))} for one in sides
+            {**side, "start": max(side["at"] - half, 0.0), "end": min(side["at"] + half, max(places))} for side in sides
         ]
         boundary = {"data": {"values": short}, "mark": {"type": "rule", **dashes}}
         boundary["encoding"] = {"x": with_field(along, "start"), "x2": {"field": "end"}, "y": up}
@@ -315,7 +315,7 @@ def looks_chart(
         {"data": {"values": drawn}, "mark": points, "encoding": {"x": along, "y": up, "tooltip": TOOLTIP}},
     ]
     if margins:
-        lines = [{"value": one} for one in margins]
+        lines = [{"value": margin} for margin in margins]
         dotted = {**rule, "strokeDash": [1, 3]}
         layers.insert(2, {"data": {"values": lines}, "mark": dotted, "encoding": {"y": up}})
     subtitle = ["band: repeated interval; dashed: boundaries" + ("; dotted: the margin of equal" if margins else "")]

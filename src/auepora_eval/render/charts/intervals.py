@@ -183,7 +183,7 @@ def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes
         label = clean_label(row.get("name", ""), longest=80)
         parts = [_part_row(part, row.get("delta" if part == "together" else part)) for part in _PARTS]
         views.append(_split_panel(label, parts))
-        amounts = [f"{one['name']} {_signed_text(ends[0])}" for one in parts if (ends := row_values(one, "delta"))]
+        amounts = [f"{part['name']} {_signed_text(ends[0])}" for part in parts if (ends := row_values(part, "delta"))]
         descriptions.append(f"{label}: {', '.join(amounts) or 'no value'}")
     more = [f"{len(rows) - len(kept)} more metrics not drawn"] if len(rows) > len(kept) else []
     text = describe([list_first(descriptions, "metric"), *more])

@@ -81,7 +81,7 @@ def scatter_chart(
     values = np.array([[x, y] for x, y, _ in pairs])
     inside = bool(values.min() >= 0 and values.max() <= 1)
     span = linear_range((), within=(0.0, 1.0)) if inside else linear_range([float(values.min()), float(values.max())])
-    first, second = (clean_label(one, longest=40) for one in names)
+    first, second = (clean_label(name, longest=40) for name in names)
     sides = _point_styles(first, second, higher_is_better)
     counts = [int((values[:, 1] > values[:, 0]).sum()), int((values[:, 1] < values[:, 0]).sum())]
     about = (
@@ -264,14 +264,14 @@ def causes_chart(shares: Mapping[str, Any], *, title: str = "Why answers were wr
     parts = {name: dict(one) if isinstance(one, Mapping) else _bare_number(one) for name, one in shown_causes.items()}
     total = sum(finite_number(part.get("count")) or 0.0 for part in parts.values())
     rows: list[Json] = []
-    for label, one in zip(unique_labels(parts), parts.values(), strict=True):
-        count, share = finite_number(one.get("count")), finite_number(one.get("share"))
+    for label, part in zip(unique_labels(parts), parts.values(), strict=True):
+        count, share = finite_number(part.get("count")), finite_number(part.get("share"))
         if share is None and count is not None and total > 0:
             share = count / total
         if share is None:
             continue
         words = f"{share:.0%}" if count is None else f"{count:,.0f} ({share:.0%})"
-        low, high = finite_number(one.get("low")), finite_number(one.get("high"))
+        low, high = finite_number(part.get("low")), finite_number(part.get("high"))
         row: Json = {"cause": label, "share": share, "zero": 0, "text": words, "tip": f"{label}: {words}"}
         rows.append(row if low is None or high is None else {**row, "low": low, "high": high})
     if not rows:

@@ -60,7 +60,7 @@ class GoldMarks:
         expected = sample.metadata.get("expected_doc_ids")
         if isinstance(expected, (list, tuple)):
             self._parents.update(one for one in expected if isinstance(one, str))
-        self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
+        self._not_relevant = {document.doc_id for document in sample.candidate_docs or ()} - self.levels.keys()
         self._has_groups = bool(sample.relevant_groups)
         self._units: list[GoldUnit] = []
         if match != "id" or self._has_groups or has_spans(sample):

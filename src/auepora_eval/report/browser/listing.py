@@ -170,7 +170,7 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
         statements, verdicts = about.get("statements"), reply.get("verdicts")
         if not isinstance(statements, list) or not isinstance(verdicts, list) or about.get("of") == "the answer":
             continue
-        by_number = {one.get("number"): one for one in verdicts if isinstance(one, dict)}
+        by_number = {verdict.get("number"): verdict for verdict in verdicts if isinstance(verdict, dict)}
         for number, statement in enumerate(statements, 1):
             if not isinstance(statement, str) or (statement not in claims and statement not in answer):
                 continue
@@ -185,7 +185,7 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
 def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:
     """The ranges that a metric marks in an answer, with their probabilities."""
     ranges = utf16_ranges(answer, [(span.start, span.end) for span in spans])
-    return [(start, end, one.probability) for (start, end), one in zip(ranges, spans, strict=True)]
+    return [(start, end, span.probability) for (start, end), span in zip(ranges, spans, strict=True)]
 
 
 # --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------
@@ -280,8 +280,8 @@ _MAX_RAW_LENGTH = 20_000
 def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
     """A sample as JSON."""
     reference = sample.reference_answer
-    gold_ids = {one.doc_id for one in sample.relevant_docs or ()}
-    others = [one for one in sample.candidate_docs or () if one.doc_id not in gold_ids]
+    gold_ids = {document.doc_id for document in sample.relevant_docs or ()}
+    others = [document for document in sample.candidate_docs or () if document.doc_id not in gold_ids]
     return json_bytes(
         _drop_empty(
             {
@@ -408,7 +408,7 @@ def _with_statements(answer: Any, about: Any) -> Any:
             return verdict
         return {"statement": texts[number], **{key: value for key, value in verdict.items() if key != "number"}}
 
-    return {**answer, "verdicts": [shown(one) for one in verdicts]}
+    return {**answer, "verdicts": [shown(verdict) for verdict in verdicts]}
 
 
 def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
@@ -461,7 +461,7 @@ class ListedRun:
     @property
     def sample_results(self) -> list[MetricResult]:
         """The results with a score per sample."""
-        return [one for one in self.results if one.scores is not None and len(one.scores) == self.size]
+        return [result for result in self.results if result.scores is not None and len(result.scores) == self.size]
 
     def spread(self, values: npt.NDArray[Any], count: int, fill: float) -> npt.NDArray[Any]:
         """Values of the listed samples as a column of the list; ``fill`` for the others."""
@@ -517,12 +517,12 @@ class RunPacker:
 
     def add_judgements(self, judgements: Iterable[StoredJudgement]) -> None:
         """Add the stored judgements of the run."""
-        current = {one.name: one.signature for one in self.run.results}
-        for one in judgements:
-            index = self._indices.get(one.position)
+        current = {result.name: result.signature for result in self.run.results}
+        for judgement in judgements:
+            index = self._indices.get(judgement.position)
             if index is not None:
-                is_old = current.get(one.metric, one.signature) != one.signature
-                self.judgements[index].append(json_bytes(judgement_fields(one, is_old=is_old)))
+                is_old = current.get(judgement.metric, judgement.signature) != judgement.signature
+                self.judgements[index].append(json_bytes(judgement_fields(judgement, is_old=is_old)))
 
 
 # --- the list of queries as typed columns: ids, questions, scores and outcomes ---------------------------------------
@@ -612,7 +612,7 @@ def label_groups(samples: Sequence[EvaluationSample]) -> list[LabelGroups]:
         if len(found) == MAX_LABELS:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
-        distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
+        distinct = {group: code for code, group in enumerate(dict.fromkeys(groups))}
         values = set(chain.from_iterable(distinct))
         if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
@@ -639,9 +639,9 @@ def metric_columns(runs: Sequence[ListedRun], count: int, columns: ColumnBuffer)
             results_by_name.setdefault(result.name, [None] * len(runs))[number] = result
     entries: list[dict[str, Any]] = []
     for name, results in results_by_name.items():
-        number, result = next((index, one) for index, one in enumerate(results) if one is not None)
+        number, result = next((index, result) for index, result in enumerate(results) if result is not None)
         definition = lookup_metric(result, runs[number].record, {})
-        signatures = {one.signature for one in results if one is not None}
+        signatures = {result.signature for result in results if result is not None}
         entries.append(
             {
                 "name": name,
@@ -651,8 +651,8 @@ def metric_columns(runs: Sequence[ListedRun], count: int, columns: ColumnBuffer)
                 # Scores with different signatures are not subtracted.
                 "comparable": len(signatures) == 1,
                 "runs": [
-                    None if one is None else _scores(one, run, count, columns)
-                    for one, run in zip(results, runs, strict=True)
+                    None if result is None else _scores(result, run, count, columns)
+                    for result, run in zip(results, runs, strict=True)
                 ],
             }
         )

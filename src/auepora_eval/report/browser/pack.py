@@ -117,7 +117,7 @@ class QueryListing:
         self._runs = []
         for record in records:
             samples = read[record.fingerprint]
-            rows = np.array([row_of[one.sample_id] for one in samples], np.intp)
+            rows = np.array([row_of[sample.sample_id] for sample in samples], np.intp)
             results = store.results(record.run_id)
             self._runs.append(ListedRun(record, results, len(samples), samples, np.arange(len(samples)), rows))
         self._kinds: list[Bytes | None] = [None]
@@ -165,8 +165,8 @@ class QueryListing:
     def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
         """Drop the other queries from the list."""
         new_rows = np.cumsum(kept) - 1
-        self._samples = [one for one, keep in zip(self._samples, kept.tolist(), strict=True) if keep]
-        self._kinds = [None if one is None else one[kept] for one in self._kinds]
+        self._samples = [sample for sample, keep in zip(self._samples, kept.tolist(), strict=True) if keep]
+        self._kinds = [None if kind is None else kind[kept] for kind in self._kinds]
         for number, run in enumerate(self._runs):
             positions = np.flatnonzero(kept[run.rows])
             samples = [run.samples[position] for position in positions.tolist()]
@@ -231,8 +231,8 @@ class QueryListing:
             "version": 1,
             "count": self.count,
             "runs": runs,
-            "ids": [one.sample_id for one in self._samples],
-            "starts": [one.query[:MAX_START_LENGTH] for one in self._samples],
+            "ids": [sample.sample_id for sample in self._samples],
+            "starts": [sample.query[:MAX_START_LENGTH] for sample in self._samples],
             "labels": label_columns(self._samples, columns),
             "metrics": metric_columns(self._runs, self.count, columns),
             "query_blocks": query_blocks.starts,

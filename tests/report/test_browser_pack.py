@@ -16,22 +16,18 @@ from hypothesis import given, strategies as st
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import UnknownRanking
+from auepora_eval.queries.view import GoldMarks, judgement_fields, utf16_ranges, word_support
 from auepora_eval.render.blocks import PageFragment
-from auepora_eval.report.browser import pack
-from auepora_eval.report.browser.gold_marks import GoldMarks
-from auepora_eval.report.browser.listing import (
-    ABSENT,
+from auepora_eval.report.browser import listing
+from auepora_eval.report.browser.listing import ABSENT, build_browser
+from auepora_eval.report.browser.pack import (
     MIME,
     BlockWriter,
     ColumnBuffer,
     DocumentTexts,
     compress_block,
     json_bytes,
-    judgement_fields,
-    utf16_ranges,
-    word_support,
 )
-from auepora_eval.report.browser.pack import build_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
@@ -246,8 +242,8 @@ def test_packed_data_of_two_runs(tmp_path: Path) -> None:
 
 
 def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "MAX_QUERIES", 59)
-    monkeypatch.setattr(pack, "SAMPLE_SIZE", 24)
+    monkeypatch.setattr(listing, "MAX_QUERIES", 59)
+    monkeypatch.setattr(listing, "SAMPLE_SIZE", 24)
     samples = [
         EvaluationSample(f"q{at:02}", "?", [Document("g", "gold")], labels={"lang": "de" if at in (50, 51) else "en"})
         for at in range(60)
@@ -260,7 +256,7 @@ def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.Monk
         options: dict[str, Any] = {"main": "token_f1", "linked": {"q58", "elsewhere"}}
         part, again = (browser_of(store, [a, b], **options) for _ in range(2))
         every = browser_of(store, [a, b], all_queries=True, **options)
-        monkeypatch.setattr(pack, "MAX_QUERIES", 60)
+        monkeypatch.setattr(listing, "MAX_QUERIES", 60)
         assert browser_of(store, [a, b], **options) == every, "the limit is not exceeded"
     assert part == again, "the choice is the same every time"
     found = parts_of(part)
@@ -286,8 +282,8 @@ def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_part_of_the_queries_of_runs_with_different_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "MAX_QUERIES", 5)
-    monkeypatch.setattr(pack, "SAMPLE_SIZE", 5)
+    monkeypatch.setattr(listing, "MAX_QUERIES", 5)
+    monkeypatch.setattr(listing, "SAMPLE_SIZE", 5)
     samples = [EvaluationSample(f"q{at}", f"{at}?") for at in range(8)]
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         a = runs.put(store, "a", samples[:6], [output("yes")] * 6)

@@ -35,7 +35,7 @@ from ..runtime.files import write_text
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, RunStore
-from .browser.pack import build_browser
+from .browser.listing import build_browser
 from .comparison_sections import compare_stored_runs, comparison_sections, comparison_verdict
 from .plots import ANSWERS
 from .run_sections import (

@@ -14,24 +14,22 @@ import numpy as np
 from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from ..compare.columns import ANSWERS, SECONDS, RunColumns, read_samples
-from ..compare.filters import (
-    CAUSE_GROUPS,
-    Condition,
-    QueryRow,
-    SampleFilter,
-    list_rows,
-    parse_condition,
-    parse_name,
-    shown_metrics,
-    split_condition,
-)
 from ..compare.queries import Cause, opposite_cause
-from ..compare.query_table import QueryTable
 from ..compare.stores import chunker_versions
 from ..core.slices import Rows
 from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
+from ..queries.columns import ANSWERS, SECONDS, RunColumns, read_samples
+from ..queries.filters import (
+    CAUSE_GROUPS,
+    Condition,
+    SampleFilter,
+    parse_condition,
+    parse_name,
+    split_condition,
+)
+from ..queries.rows import QueryRow, list_rows, shown_metrics
+from ..queries.table import QueryTable
 from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool, return_free_memory
 from ..store.records import RunRecord

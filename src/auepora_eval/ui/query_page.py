@@ -10,14 +10,14 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from ..compare.filters import Condition, SampleFilter
 from ..grades.corrections import runs_of_dataset
+from ..queries.filters import Condition, SampleFilter
+from ..queries.marked_texts import Mark, content_words, reference_marks, split_marks, split_pieces
+from ..queries.view import GoldMarks
 from ..render.html import shorten
-from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import sample_at
 from .gold_page import sample_proposals, scores_before
-from .marked_texts import Mark, content_words, reference_marks, split_marks, split_pieces
 from .page_request import PageRequest, page_route
 from .query_list import chunks_note, query_table
 from .query_parts import MARK_LABELS, MAX_WORDS_LENGTH, support_marks, to_text, turn_text

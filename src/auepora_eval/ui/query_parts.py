@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..compare.columns import ScoreColumn
 from ..compare.match import coarsest
 from ..compare.metrics import headline_order
 from ..compare.pairing import comparable_signature, result_match, without_top_k
@@ -18,13 +17,22 @@ from ..core.metrics_base import apply_failure_policy
 from ..core.results import display_name, metric_labels, to_json_value
 from ..core.types import MetricResult, Response, SystemOutputs, TargetCategory
 from ..features.matching import MATCH_WORDS
+from ..queries.columns import ScoreColumn
+from ..queries.marked_texts import (
+    PIECE_LENGTH,
+    Mark,
+    ShownText,
+    TextPart,
+    reference_marks,
+    show_text,
+    shown_end,
+    split_marks,
+)
+from ..queries.view import ClaimVerdict, SentenceIndex, first_ranks, judged_claims, judgement_fields, unsupported_words
 from ..render.blocks import Cell
 from ..render.html import pluralize, shorten
-from ..report.browser.gold_marks import first_ranks
-from ..report.browser.listing import ClaimVerdict, SentenceIndex, judged_claims, judgement_fields, unsupported_words
 from ..text.scripts import is_unspaced
 from .gold_page import document_key
-from .marked_texts import PIECE_LENGTH, Mark, ShownText, TextPart, reference_marks, show_text, shown_end, split_marks
 from .numbers import metric_difference, metric_number, with_minus
 from .query_run import MAX_RUNS, QueryAddress, QueryRun, is_refusal
 from .run_rows import derivation_url

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from ..compare.chunks import QueryOutput, ranks_by_level
-from ..compare.columns import RunColumns
-from ..compare.filters import SampleFilter
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError
 from ..features.texts import RefusalDetector
 from ..grades.corrections import returned_gold_texts
+from ..queries.columns import RunColumns
+from ..queries.filters import SampleFilter
+from ..queries.view import GoldMarks, Hit
 from ..render.html import pluralize
-from ..report.browser.gold_marks import GoldMarks, Hit
 from ..report.explain import in_panel_order
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement

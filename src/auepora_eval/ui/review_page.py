@@ -16,9 +16,6 @@ from starlette.responses import RedirectResponse, Response
 
 from ..calibration.calibrate import judge_disagreements
 from ..calibration.scores import load_run_scores
-from ..compare.columns import ANSWERED, EMPTY
-from ..compare.filters import Condition, SampleFilter
-from ..compare.query_table import QueryTable
 from ..core.results import display_name, metric_labels
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
@@ -30,6 +27,9 @@ from ..labels.agreement import aggregate_labels
 from ..labels.batch import LabelBatch
 from ..labels.batch_plans import BatchOptions, create_batch, list_batches
 from ..labels.names import MAX_NAME
+from ..queries.columns import ANSWERED, EMPTY
+from ..queries.filters import Condition, SampleFilter
+from ..queries.table import QueryTable
 from ..store.connect import default_labels
 from ..store.records import RunRecord
 from ..store.runs import result_summaries

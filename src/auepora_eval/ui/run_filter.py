@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, date
 from typing import Any
 
-from ..compare.filters import quote, quote_value, split_condition, unquote
 from ..core.types import MetricResult
 from ..errors import BadValueError, did_you_mean
+from ..queries.filters import quote, quote_value, split_condition, unquote
 from ..store.records import RunRecord, RunStatus
 from .page_request import Fields
 

@@ -12,14 +12,15 @@ from hypothesis import example, given, strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.cli.main import cli
-from auepora_eval.compare.columns import RunColumns, SearchTexts
-from auepora_eval.compare.filters import Condition, SampleFilter, list_rows, parse_condition, shown_metrics
-from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.core.metrics_base import make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.errors import BadValueError
+from auepora_eval.queries.columns import RunColumns, SearchTexts
+from auepora_eval.queries.filters import Condition, SampleFilter, parse_condition
+from auepora_eval.queries.rows import list_rows, shown_metrics
+from auepora_eval.queries.table import QueryTable
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.query_list import swap_runs

@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.match import coarsest
+from ..compare.pairing import T, comparable_signature, result_match
+from ..compare.queries import Cause, compare_queries, explain_changes
+from ..compare.types import ComparisonKind, run_labels
 from ..core.conventions import Match, Signature
 from ..core.results import display_name, metric_labels
 from ..core.slices import Rows
@@ -24,10 +28,6 @@ from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
 from ..text.terms import content_terms
 from .columns import ABSENT, ANSWERED, REFUSED, Bytes, KnownValues, RunColumns, ScoreColumn
-from .match import coarsest
-from .pairing import T, comparable_signature, result_match
-from .queries import Cause, compare_queries, explain_changes
-from .types import ComparisonKind, run_labels
 
 _MAX_SEARCHES = 32
 """The number of searches whose rows are kept."""

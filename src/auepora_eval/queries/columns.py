@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.match import matched_metric, matched_result, recompute, supported_ways
+from ..compare.pairing import MetricMeta, T, lookup_metric
+from ..compare.stores import TEXT_MATCHES, run_outputs
 from ..core.conventions import Match
 from ..core.metrics_base import BatchMetric
 from ..core.scores import AnswerSpans, Outcomes, Scores, Status
@@ -28,9 +31,6 @@ from ..stats.intervals import Bools, Floats
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
-from .match import matched_metric, matched_result, recompute, supported_ways
-from .pairing import MetricMeta, T, lookup_metric
-from .stores import TEXT_MATCHES, run_outputs
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from ..compare.match import coarsest
 from ..compare.pairing import T, comparable_signature, result_match
 from ..compare.queries import Cause, compare_queries, explain_changes
-from ..compare.types import ComparisonKind, run_labels
+from ..compare.types import ComparisonKind, QueryComparison, run_labels
 from ..core.conventions import Match, Signature
 from ..core.results import display_name, metric_labels
-from ..core.slices import Rows
+from ..core.slices import Rows, group_names
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet
@@ -146,19 +146,25 @@ class QueryTable:
     def require_comparable(self, name: str, what: str) -> None:
         """Raise if there is only one run, or if a metric was computed differently in the first and the last."""
         self.require_two(what)
-        ends = [self.runs[0], self.runs[-1]]
+        problem = self.comparison_problem(name, (0, len(self.runs) - 1))
+        if problem:
+            raise BadValueError(problem)
+
+    def comparison_problem(self, name: str, numbers: Iterable[int]) -> str:
+        """Why the scores of a metric in some runs cannot be compared; empty if they can."""
+        label = self.metric_label(name)
         signatures = set()
-        for run, column in zip(ends, [self.scores(name, 0), self.scores(name, len(self.runs) - 1)], strict=True):
-            if column is not None:
-                signatures.add(comparable_signature(column.result.signature))
-                if isinstance(problem := run.matched(name, self._match_of(name)), str):
-                    label = self.metric_label(name)
-                    raise BadValueError(
-                        f"'{label}' cannot be compared: gold is matched in different ways, and {problem}"
-                    )
+        for number in numbers:
+            column = self.scores(name, number)
+            if column is None:
+                continue
+            signatures.add(comparable_signature(column.result.signature))
+            problem = self.runs[number].matched(name, self._match_of(name))
+            if isinstance(problem, str):
+                return f"'{label}' cannot be compared: gold is matched in different ways, and {problem}"
         if len(signatures) > 1:
-            label = self.metric_label(name)
-            raise BadValueError(f"'{label}' was computed differently in the two runs, so they cannot be compared by it")
+            return f"'{label}' was computed differently in the two runs, so they cannot be compared by it"
+        return ""
 
     def _match_of(self, name: str) -> Match:
         """How a metric matches gold in all runs."""
@@ -281,6 +287,21 @@ class QueryTable:
             known = ", ".join(sorted(timings)) or "none"
             raise BadValueError(f"run {self.letters[run]} has no timing '{name}'; its timings are {known}")
         return self.spread(run, timings[name], np.nan)
+
+    def label_groups(self, name: str) -> tuple[list[tuple[str, ...]], Rows]:
+        """The distinct groups of values of a label, and for each query the number of its group in the first run."""
+        numbers: dict[tuple[str, ...], int] = {tuple(group_names(None)): 0}
+        codes = np.zeros(len(self), np.intp)
+        missing = np.ones(len(self), np.bool_)
+        for number, run in enumerate(self.runs):
+            rows = self.spread_rows(number)
+            new = missing[rows]
+            missing[rows] = False
+            if name in run.samples.labels:
+                groups, own = run.samples.labels[name]
+                found = np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.intp)
+                codes[rows[new]] = found[own[new]]
+        return list(numbers), codes
 
     def with_label(self, name: str, value: str) -> Bools:
         """Which queries have a value of a label."""
@@ -416,11 +437,16 @@ def _read_changes(table: QueryTable, metric: str) -> Bytes:
 
 def _compare_hits(table: QueryTable) -> Bytes:
     first, last = table.runs[0], table.runs[-1]
+    return hit_codes(table, compare_queries(first.store, first.record, last.record).per_query)
+
+
+def hit_codes(table: QueryTable, per_query: Iterable[QueryComparison]) -> Bytes:
+    """Per query the comparison of its first gold document: 1 + index in ``HITS``; 0 is none."""
     codes = np.zeros(len(table), np.uint8)
-    for one in compare_queries(first.store, first.record, last.record).per_query:
-        row = table.row_of(one.query_id)
-        kind = one.kind.value.lower()
-        if one.kind is ComparisonKind.WIN and one.a_hit_rank is None:
+    for comparison in per_query:
+        row = table.row_of(comparison.query_id)
+        kind = comparison.kind.value.lower()
+        if comparison.kind is ComparisonKind.WIN and comparison.a_hit_rank is None:
             kind = "gained"
         if row is not None:
             codes[row] = 1 + HITS.index(kind)

@@ -451,11 +451,9 @@ def output_state(packed: PackedOutput) -> int:
 
 def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
     """The rank of the first gold document; 0 if none was returned."""
-    if any(not isinstance(one, str) and one.span is not None for one in gold):
-        documents = [
-            Document(one) if isinstance(one, str) else Document(one.doc_id, "", one.metadata, one.parent_id, one.span)
-            for one in gold
-        ]
+    rows = [DocumentRow(row) if isinstance(row, str) else row for row in gold]
+    if any(row.span is not None for row in rows):
+        documents = [Document(row.doc_id, "", row.metadata, row.parent_id, row.span) for row in rows]
         try:
             sample = EvaluationSample("1", "", documents)
             return first_gold_rank(sample, SystemOutputs(list(packed.hits(None)))).rank or 0
@@ -469,12 +467,15 @@ def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
 
 def gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
     """The ids of the relevant documents."""
-    return {one if isinstance(one, str) else one.doc_id for one in gold if _is_relevant(one)}
+    return {document if isinstance(document, str) else document.doc_id for document in gold if _is_relevant(document)}
 
 
 def _step_returned_gold(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> bool:
     """Whether a retrieval step lists a gold document: its id, or an object with its ``doc_id``."""
-    lists = [step.get("retrieved") for step in packed.steps if isinstance(step, Mapping)]
-    listed = [one for some in lists if isinstance(some, list) for one in some]
-    ids = {str(one.get("doc_id") if isinstance(one, Mapping) else one) for one in listed}
+    ids = set()
+    for step in packed.steps:
+        listed = step.get("retrieved") if isinstance(step, Mapping) else None
+        for document in listed if isinstance(listed, list) else ():
+            doc_id = document.get("doc_id") if isinstance(document, Mapping) else document
+            ids.add(str(doc_id))
     return bool(ids) and not gold_ids(gold).isdisjoint(ids)

@@ -386,7 +386,7 @@ def _sort(table: QueryTable, sort: str) -> Rows:
 def _sort_values(table: QueryTable, key: str) -> Floats:
     if key == "id":
         return _text_order(
-            [[int(part) if part.isdigit() else part for part in _NUMBERS.split(one)] for one in table.ids]
+            [[int(part) if part.isdigit() else part for part in _NUMBERS.split(sample_id)] for sample_id in table.ids]
         )
     if key == "question":
         return _text_order(_questions(table))
@@ -467,7 +467,7 @@ class SampleFilter:
     def from_params(cls, params: QueryParams) -> Self:
         """The filter of an address: the parameters ``q``, ``where`` and ``sort``."""
         search, sort = (next(iter(params.getlist(name)), "") for name in ("q", "sort"))
-        return cls.parse(search, [one for one in params.getlist("where") if one.strip()], sort)
+        return cls.parse(search, [text for text in params.getlist("where") if text.strip()], sort)
 
     def with_condition(self, condition: Condition) -> Self:
         """The filter with a further condition, unless it has it."""

@@ -55,11 +55,11 @@ def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort:
     results = {name: result for run in table.runs for name, result in run.results.items()}
     plans = (run.record.plan.get("primary") for run in reversed(table.runs))
     primary = next((plan for plan in plans if isinstance(plan, list) and plan), [])
-    ordered = sorted(results.values(), key=lambda one: headline_order(one.name, one.target.name))
-    by_target = {one.target: one.name for one in reversed(ordered)}
+    ordered = sorted(results.values(), key=lambda result: headline_order(result.name, result.target.name))
+    by_target = {result.target: result.name for result in reversed(ordered)}
     default = [name for name in primary if name in results]
     default = default or [by_target[target] for target in _SHOWN_TARGETS if target in by_target]
-    default = default or [one.name for one in ordered]
+    default = default or [result.name for result in ordered]
     names = [name for name in dict.fromkeys([*used, *default]) if name in results]
     has_scores = (name for name in names if any(run.scores(name) is not None for run in table.runs))
     return list(islice(has_scores, max(_SHOWN_METRICS, len(set(used)))))

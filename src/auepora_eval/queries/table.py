@@ -107,7 +107,9 @@ class QueryTable:
 
     def row_of(self, sample_id: str) -> int | None:
         """The row of a query; ``None`` if there is none of that id."""
-        return self._known.get("rows", lambda: {one: row for row, one in enumerate(self.ids)}).get(sample_id)
+        return self._known.get("rows", lambda: {sample_id: row for row, sample_id in enumerate(self.ids)}).get(
+            sample_id
+        )
 
     def position(self, run: int, row: int) -> int | None:
         """The position of a query in the dataset of a run; ``None`` if it is not there."""
@@ -211,7 +213,7 @@ class QueryTable:
                 options = signature_options(result)
                 if options.get("correct") == name and "correct.from" in options:
                     return float(options["correct.from"]), f"the rule of {display_name(result)}"
-        column = next((one for run in reversed(self.runs) if (one := run.scores(name)) is not None), None)
+        column = next((known for run in reversed(self.runs) if (known := run.scores(name)) is not None), None)
         if column is None:
             self.scores(name, 0)  # raises for an unknown metric
             raise BadValueError(f"the runs have no score per query of '{self.metric_label(name)}'")
@@ -323,7 +325,7 @@ class QueryTable:
     def with_ids(self, ids: Iterable[str]) -> Bools:
         """Which queries have one of some ids."""
         found = np.zeros(len(self), np.bool_)
-        found[[row for one in ids if (row := self.row_of(one)) is not None]] = True
+        found[[row for sample_id in ids if (row := self.row_of(sample_id)) is not None]] = True
         return found
 
     def sample_set(self, name: str) -> SampleSet:
@@ -331,7 +333,7 @@ class QueryTable:
         if self._find_set is None:
             raise BadValueError(f"there is no set '{name}', since these runs have no labels folder")
         found = self._find_set(name)
-        if not any(self.row_of(one) is not None for one in found.ids):
+        if not any(self.row_of(sample_id) is not None for sample_id in found.ids):
             raise BadValueError(f"no sample of the set '{name}' is in these runs; it was saved from another dataset")
         return found
 
@@ -340,7 +342,7 @@ class QueryTable:
         found = np.zeros(len(self), np.bool_)
         for number, run in enumerate(self.runs):
             clusters = run.samples.clusters or run.samples.ids
-            found |= self.spread(number, np.array([one == cluster for one in clusters], np.bool_), 0)
+            found |= self.spread(number, np.array([own == cluster for own in clusters], np.bool_), 0)
         return found
 
     def with_term(self, term: str) -> Bools:
@@ -428,10 +430,10 @@ def _read_changes(table: QueryTable, metric: str) -> Bytes:
     first, last = table.runs[0], table.runs[-1]
     found = explain_changes(first.store, first.record, last.record, metric=metric or None, worse_only=False)
     codes, names = np.zeros(len(table), np.uint8), list(Cause)
-    for one in found:
-        row = table.row_of(one.sample_id)
+    for change in found:
+        row = table.row_of(change.sample_id)
         if row is not None:
-            codes[row] = 1 + names.index(one.cause)
+            codes[row] = 1 + names.index(change.cause)
     return codes
 
 

@@ -69,7 +69,7 @@ class GoldMarks:
                     self._passages.setdefault(document.parent, []).append(document.span)
         expected = sample.metadata.get("expected_doc_ids")
         if isinstance(expected, (list, tuple)):
-            self._parents.update(one for one in expected if isinstance(one, str))
+            self._parents.update(doc_id for doc_id in expected if isinstance(doc_id, str))
         self._not_relevant = {document.doc_id for document in sample.candidate_docs or ()} - self.levels.keys()
         self._has_groups = bool(sample.relevant_groups)
         self._units: list[GoldUnit] = []
@@ -257,7 +257,7 @@ def unsupported_words(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
     unknown = {word for word, _, _ in tokens}.difference(plain_words("\n".join(texts)))
     ranges: Ranges = []
     missing = 0
-    for is_unknown, group in groupby(tokens, key=lambda one: one[0] in unknown):
+    for is_unknown, group in groupby(tokens, key=lambda token: token[0] in unknown):
         words = list(group)
         if is_unknown:
             missing += len(words)
@@ -340,7 +340,7 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
     for row in rows:
         about, reply = row.body.get("about") or {}, row.body.get("answer") or {}
         if about.get("of") == "the answer" and isinstance(reply.get("claims"), list):
-            claims |= {one.strip(): [] for one in reply["claims"] if isinstance(one, str) and one.strip()}
+            claims |= {claim.strip(): [] for claim in reply["claims"] if isinstance(claim, str) and claim.strip()}
     for row in rows:
         about, reply = row.body.get("about") or {}, row.body.get("answer") or {}
         statements, verdicts = about.get("statements"), reply.get("verdicts")
@@ -353,8 +353,8 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
             verdict = by_number.get(number, {})
             label = str(verdict.get("verdict", "no verdict"))
             why, source = str(verdict.get("why", "")), str(about.get("of") or "")
-            one = ClaimVerdict(row.metric, row.critic, label, why, source)
-            claims.setdefault(statement, []).append(one)
+            judged = ClaimVerdict(row.metric, row.critic, label, why, source)
+            claims.setdefault(statement, []).append(judged)
     return claims
 
 
@@ -369,21 +369,21 @@ def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int,
 _MAX_RAW_LENGTH = 20_000
 
 
-def judgement_fields(one: StoredJudgement, *, is_old: bool = False) -> dict[str, Any]:
+def judgement_fields(judgement: StoredJudgement, *, is_old: bool = False) -> dict[str, Any]:
     """A judgement, or its failure, with short keys. The raw reply is kept only where there is no parsed answer.
 
     ``is_old`` says that the metric has another signature by now.
     """
-    body = dict(one.body)
+    body = dict(judgement.body)
     answer = body.get("answer")
-    raw = body.get("raw") if one.reason is not None or not answer else None
+    raw = body.get("raw") if judgement.reason is not None or not answer else None
     value = {
-        "metric": one.metric,
-        "critic": one.critic,
-        "prompt": one.prompt_id,
-        "repeat": one.repeat,
-        "again": one.judge_repeat,
-        "failed": one.reason,
+        "metric": judgement.metric,
+        "critic": judgement.critic,
+        "prompt": judgement.prompt_id,
+        "repeat": judgement.repeat,
+        "again": judgement.judge_repeat,
+        "failed": judgement.reason,
         "old": is_old or None,
         "message": body.get("message"),
         "answer": _with_statements(answer, body.get("about")),

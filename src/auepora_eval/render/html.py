@@ -248,7 +248,7 @@ def interval_rows(results: Results) -> list[dict[str, Any]]:
     order = list(TARGETS)
     return [
         {**result_row(result, display_name(result)), "group": TARGETS[result.target].title}
-        for result in sorted(results, key=lambda one: order.index(one.target))
+        for result in sorted(results, key=lambda result: order.index(result.target))
     ]
 
 

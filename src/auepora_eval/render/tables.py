@@ -82,18 +82,21 @@ def _rows(result: MetricResult) -> list[Row]:
 def runs_table(results: Mapping[str, Results]) -> str:
     """The values and intervals of several runs in one table by target; metrics in the order of the first run."""
     by_name = [each.by_name for each in results.values()]
-    every = {one.name: one for each in results.values() for one in each}
+    every = {result.name: result for each in results.values() for result in each}
     groups = [
         RowGroup(rows, entry.title)
         for target, entry in TARGETS.items()
-        if (rows := [_run_row(one, by_name) for one in every.values() if one.target is target])
+        if (rows := [_run_row(result, by_name) for result in every.values() if result.target is target])
     ]
     return blocks_text(_with_footnote(Table([TableColumn(name) for name in ("metric", *results)], groups)))
 
 
-def _run_row(one: MetricResult, by_name: Sequence[Mapping[str, MetricResult]]) -> Row:
-    found = [results.get(one.name) for results in by_name]
-    return [display_name(one), *("" if result is None else _value_with_interval(result) for result in found)]
+def _run_row(metric: MetricResult, by_name: Sequence[Mapping[str, MetricResult]]) -> Row:
+    row: Row = [display_name(metric)]
+    for results in by_name:
+        result = results.get(metric.name)
+        row.append("" if result is None else _value_with_interval(result))
+    return row
 
 
 def _value_with_interval(result: MetricResult) -> str:
@@ -213,16 +216,16 @@ def _path_blocks(test: Mapping[str, Any]) -> list[Block]:
         return []
     rows: list[Row] = [
         [
-            str(one["number"]),
-            str(one["units"]),
-            format_value(one["mean"]),
-            f"{format_value(one['low'])} – {format_value(one['high'])}",
-            p_text(one["p_value"]),
-            _number_text(one.get("statistic")),
-            _number_text(one.get("boundary")),
-            one.get("verdict") or "",
+            str(look["number"]),
+            str(look["units"]),
+            format_value(look["mean"]),
+            f"{format_value(look['low'])} – {format_value(look['high'])}",
+            p_text(look["p_value"]),
+            _number_text(look.get("statistic")),
+            _number_text(look.get("boundary")),
+            look.get("verdict") or "",
         ]
-        for one in path
+        for look in path
     ]
     titles = ("look", "units", "mean", f"repeated {_level(design)} interval", "repeated p", "statistic", "boundary")
     columns = [*(TableColumn(name, number=True) for name in titles), TableColumn("verdict", brief=True)]
@@ -323,7 +326,7 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
     notes: list[Block] = []
     for result in results:
         controls = result.details.get("controls") or {}
-        rows = [_control_row(kind, one) for kind, one in (controls.get("kinds") or {}).items()]
+        rows = [_control_row(kind, control) for kind, control in (controls.get("kinds") or {}).items()]
         for expected, side in (("reject", "false_accepts"), ("accept", "false_rejects")):
             if sum(row[1] == expected for row in rows) > 1:
                 rows.append(_control_row(f"all to {expected}", {"expected": expected, **controls[side]}))
@@ -343,10 +346,10 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
 _COUNTED = ("judged", "wrong", "error rate", "not judged")
 
 
-def _control_row(name: str, one: Mapping[str, Any]) -> Row:
-    counts = [f"{one['n']}", f"{one['errors']}", number_text(one["rate"])]
-    failed = str(one.get("num_failed") or "")
-    return [name.replace("_", " "), one["expected"], *counts, interval_text(one["interval"]), failed]
+def _control_row(name: str, control: Mapping[str, Any]) -> Row:
+    counts = [f"{control['n']}", f"{control['errors']}", number_text(control["rate"])]
+    failed = str(control.get("num_failed") or "")
+    return [name.replace("_", " "), control["expected"], *counts, interval_text(control["interval"]), failed]
 
 
 def drift_texts(result: MetricResult) -> list[str]:
@@ -358,11 +361,11 @@ def drift_texts(result: MetricResult) -> list[str]:
 def drift_text(drift: Mapping[str, Any]) -> str:
     """How the verdicts on control items differ from those of another run, in a sentence."""
     sides = []
-    for expected, one in drift["expected"].items():
-        low, high = map(format_value, one["interval"])
+    for expected, changes in drift["expected"].items():
+        low, high = map(format_value, changes["interval"])
         sides.append(
-            f"of {one['n']} to be {expected}ed, {one['newly_accepted']} newly accepted and {one['newly_rejected']} "
-            f"newly rejected (difference {one['difference']:+.4f}, 95 % interval {low} to {high})"
+            f"of {changes['n']} to be {expected}ed, {changes['newly_accepted']} newly accepted and "
+            f"{changes['newly_rejected']} newly rejected (difference {changes['difference']:+.4f}, 95 % interval {low} to {high})"
         )
     return (
         f"{drift['num_changed']} of {drift['num_items']} verdicts on control items differ from {drift['run_id']} "

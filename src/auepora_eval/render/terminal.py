@@ -61,7 +61,7 @@ def printable(text: str) -> str:
     '\\u003a:error::x'
     """
     escaped = text.translate(_UNPRINTABLE)
-    return _LOG_COMMAND.sub(lambda one: "\\u0023" if one[0] == "#" else f"{one['space']}\\u003a", escaped)
+    return _LOG_COMMAND.sub(lambda match: "\\u0023" if match[0] == "#" else f"{match['space']}\\u003a", escaped)
 
 
 # --- blocks as plain text: tables aligned by columns of the terminal, closed details as one line ---------------------

@@ -348,9 +348,9 @@ def _distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -
     result = run.find_result(name)
     assert result is not None
     title = display_name(result)
-    shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
+    shown = {own.label: each.tolist() for own, each in scores_by_run.items()} if run.letter else values.tolist()
     chart = charts.distribution_chart(shown, title, bounds=run.definitions[result.name].range, title=title)
-    counts = [f"{one.letter} {len(each):,}".strip() for one, each in scores_by_run.items()]
+    counts = [f"{own.letter} {len(each):,}".strip() for own, each in scores_by_run.items()]
     return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL, name)
 
 
@@ -518,7 +518,7 @@ def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[st
     curves = {}
     for family in FAMILIES:
         found = [(k, by_name[f"{family}@{k}"]) for k in depths if f"{family}@{k}" in by_name]
-        points = [_point(k, one.value, one.interval) for k, one in found if one.defined]
+        points = [_point(k, result.value, result.interval) for k, result in found if result.defined]
         if points:
             curves[family] = points
     return curves
@@ -556,7 +556,9 @@ def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) 
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
-    families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in run_curves)]
+    families = [
+        family for family in FAMILIES if any(family in each.curves and len(each.depths) > 1 for _, each in run_curves)
+    ]
     if not families:
         return None
     if len(run_curves) == 1:
@@ -567,7 +569,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
             family: {run.label: each.curves[family] for run, each in run_curves if family in each.curves}
             for family in families
         }
-        drawn = Gallery([_curve_figure(_TITLES[one], lines, GALLERY_WIDTH) for one, lines in by_family.items()])
+        drawn = Gallery([_curve_figure(_TITLES[family], lines, GALLERY_WIDTH) for family, lines in by_family.items()])
     tables: list[Block] = []
     for run, each in run_curves:
         if not each.curves:

@@ -98,7 +98,7 @@ def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
 
 def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
     """The one or two runs of an address."""
-    records = [workbench.find(one) for one in params.getlist("run")]
+    records = [workbench.find(run_id) for run_id in params.getlist("run")]
     if not records:
         raise BadValueError("the address needs the parameter 'run', the id of a run; a second one compares two")
     if len({record.run_id for record in records}) < len(records):
@@ -131,23 +131,25 @@ def swap_runs(found: SampleFilter) -> SampleFilter:
     Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
     """
     swapped = (_swap_condition(condition) for condition in found.conditions)
-    return SampleFilter(found.search, tuple(one for one in swapped if one is not None), _swap_sort(found.sort))
+    return SampleFilter(
+        found.search, tuple(condition for condition in swapped if condition is not None), _swap_sort(found.sort)
+    )
 
 
-def _swap_condition(one: Condition) -> Condition | None:
-    if one.field in ("label", "term", "cluster", "id", "set"):
-        return one
-    if one.run == "diff":
-        value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
-        return replace(one, operator=one.operator.translate(str.maketrans("<>", "><")), value=value)
-    if one.field == "change":
-        return replace(one, value=opposite_cause(Cause(one.word.replace("-", "_"))).value)
-    if one.field == "metric" and one.word in _PAIR_VALUES:
-        _, colon, detail = one.value.partition(":")
-        return replace(one, value=f"{_SWAPPED_WORDS.get(one.word, one.word)}{colon}{detail}")
-    if one.field == "hit" and one.word not in ("hit", "miss"):
-        return replace(one, value=_SWAPPED_HITS[one.word]) if one.word in _SWAPPED_HITS else None
-    return replace(one, run="" if one.run == "A" else "A")
+def _swap_condition(condition: Condition) -> Condition | None:
+    if condition.field in ("label", "term", "cluster", "id", "set"):
+        return condition
+    if condition.run == "diff":
+        value = "0" if float(condition.value) == 0 else f"-{condition.value}".replace("--", "").replace("-+", "-")
+        return replace(condition, operator=condition.operator.translate(str.maketrans("<>", "><")), value=value)
+    if condition.field == "change":
+        return replace(condition, value=opposite_cause(Cause(condition.word.replace("-", "_"))).value)
+    if condition.field == "metric" and condition.word in _PAIR_VALUES:
+        _, colon, detail = condition.value.partition(":")
+        return replace(condition, value=f"{_SWAPPED_WORDS.get(condition.word, condition.word)}{colon}{detail}")
+    if condition.field == "hit" and condition.word not in ("hit", "miss"):
+        return replace(condition, value=_SWAPPED_HITS[condition.word]) if condition.word in _SWAPPED_HITS else None
+    return replace(condition, run="" if condition.run == "A" else "A")
 
 
 def _swap_sort(sort: str) -> str:
@@ -311,8 +313,8 @@ class QueryListPage:
                 self.filter, conditions=tuple(other for other in self.filter.conditions if other != condition)
             )
             found.append((chip.text, len(rest.rows(self.table)), chip.url))
-        found.sort(key=lambda one: -one[1])
-        return [one for one in found[:1] if one[1]]
+        found.sort(key=lambda option: -option[1])
+        return [option for option in found[:1] if option[1]]
 
     @property
     def chips(self) -> list[FilterChip]:
@@ -364,7 +366,7 @@ class QueryListPage:
 
     def is_higher_better(self, name: str) -> bool:
         """Whether a higher score of a metric is better."""
-        column = next((one for run in reversed(self.table.runs) if (one := run.scores(name)) is not None), None)
+        column = next((known for run in reversed(self.table.runs) if (known := run.scores(name)) is not None), None)
         return column is None or column.meta.higher_score_is_better
 
     # --- the table ---
@@ -535,7 +537,7 @@ class FilterChips:
             }
             listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
             listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
-            yield self.page.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
+            yield self.page.table.metric_labels[name], [chip for chip in listed if self._is_valid(chip[1])]
             changes = [Condition("metric", name, value=word) for word in ("worse", "better")]
             is_small = len(self.page.table) <= SMALL
             is_changed = self.may_read and any(change in self.page.filter.conditions for change in changes)

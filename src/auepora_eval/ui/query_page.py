@@ -149,7 +149,7 @@ def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
 
 def _other_records(workbench: Workbench, record: RunRecord, shown: Set[str]) -> list[RunRecord]:
     """The runs of the same dataset that are not shown."""
-    return [one for one in runs_of_dataset(workbench.store, record.fingerprint) if one.run_id not in shown]
+    return [other for other in runs_of_dataset(workbench.store, record.fingerprint) if other.run_id not in shown]
 
 
 def other_runs(request: PageRequest) -> HTMLResponse:
@@ -163,18 +163,18 @@ def other_runs(request: PageRequest) -> HTMLResponse:
     listed = _other_records(workbench, record, shown)
     sample = sample_at(workbench.store, record, position)
     rows = []
-    for one in listed[:MAX_OTHER_RUNS]:
-        output = stored_output(workbench.store, one, position)
-        gold = GoldMarks(sample, plan_conventions(one).match)
+    for other in listed[:MAX_OTHER_RUNS]:
+        output = stored_output(workbench.store, other, position)
+        gold = GoldMarks(sample, plan_conventions(other).match)
         rows.append(
             {
-                "record": one,
+                "record": other,
                 "output": output,
                 "is_refusal": output is not None and is_refusal(sample, output),
                 "text": "" if output is None else shorten(output.error or answer_text(output), 200),
                 "rank": None if output is None else gold.first_rank([item.doc for item in output.retrieved]),
-                "address": address.with_runs([one.run_id]),
-                "compare": address.with_runs([record.run_id, one.run_id]),
+                "address": address.with_runs([other.run_id]),
+                "compare": address.with_runs([record.run_id, other.run_id]),
             }
         )
     has_gold = any(level > 0 for level in GoldMarks(sample).levels.values())

@@ -94,7 +94,7 @@ def turn_text(turn: Any) -> str:
 def sentence_citations(sentence: Mapping[str, Any]) -> list[str]:
     """The ids that a sentence of an answer cites."""
     listed = sentence.get("citations")
-    return [str(one) for one in listed] if isinstance(listed, list | tuple) else []
+    return [str(citation) for citation in listed] if isinstance(listed, list | tuple) else []
 
 
 def find_citation(run: QueryRun, doc_id: str) -> tuple[str, int | None]:
@@ -168,7 +168,7 @@ def _join_metrics(verdicts: Sequence[ClaimVerdict], labels: Mapping[str, str]) -
     metrics: dict[ClaimVerdict, list[str]] = {}
     for verdict in verdicts:
         metrics.setdefault(replace(verdict, metric=""), []).append(labels.get(verdict.metric, verdict.metric))
-    return [replace(one, metric=", ".join(dict.fromkeys(names))) for one, names in metrics.items()]
+    return [replace(verdict, metric=", ".join(dict.fromkeys(names))) for verdict, names in metrics.items()]
 
 
 def answer_segments(
@@ -268,7 +268,7 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         known = [column for column in columns if column is not None]
         if not known:
             continue
-        label, match = display_name(known[0].result), coarsest([result_match(one.result) for one in known])
+        label, match = display_name(known[0].result), coarsest([result_match(column.result) for column in known])
         found = [
             (None, "") if column is None or run.position is None else column.score_at(run.position)
             for column, run in zip(columns, runs, strict=True)
@@ -278,8 +278,8 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         if again:
             found, label = again, f"{label}, gold matched by {MATCH_WORDS[match]}"
         cells = [
-            _score_cell(run, name, *one) | {"before": old.get(name, "")}
-            for run, old, one in zip(runs, before, found, strict=True)
+            _score_cell(run, name, *score) | {"before": old.get(name, "")}
+            for run, old, score in zip(runs, before, found, strict=True)
         ]
         is_skipped = all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found)
         difference = _difference(known, [value for value, _ in found], is_alike=bool(again))

@@ -119,7 +119,7 @@ class QueryView:
             if run.sample is None or run.gold is None:
                 continue
             documents = run.sample.relevant_docs
-            same = next((one for one in entries if one["documents"] == documents), None)
+            same = next((entry for entry in entries if entry["documents"] == documents), None)
             if same is not None:
                 same["letters"].append(run.letter)
                 continue
@@ -135,7 +135,7 @@ class QueryView:
         return {
             "id": doc.doc_id,
             "level": relevance(doc),
-            "ranks": [(*one.gold_rank(doc.doc_id), len(one.documents)) for one in ranked],
+            "ranks": [(*run.gold_rank(doc.doc_id), len(run.documents)) for run in ranked],
             "groups": [", ".join(ids) for ids in run.sample.relevant_groups if doc.doc_id in ids],
             "text": show_words(text, whole, self.words, DOCUMENT_LENGTH),
         }
@@ -215,7 +215,9 @@ class QueryView:
             "letter": run.letter,
             "record": record,
             "output": output,
-            "repeats": [(one + 1, self.address.with_repeat(run.place, one), one == run.repeat) for one in repeats],
+            "repeats": [
+                (repeat + 1, self.address.with_repeat(run.place, repeat), repeat == run.repeat) for repeat in repeats
+            ],
             "judgements": judgements,
             "num_judgements": len(judgements),
             "documents": [],

@@ -365,7 +365,8 @@ def drift_text(drift: Mapping[str, Any]) -> str:
         low, high = map(format_value, changes["interval"])
         sides.append(
             f"of {changes['n']} to be {expected}ed, {changes['newly_accepted']} newly accepted and "
-            f"{changes['newly_rejected']} newly rejected (difference {changes['difference']:+.4f}, 95 % interval {low} to {high})"
+            f"{changes['newly_rejected']} newly rejected (difference {changes['difference']:+.4f}, "
+            f"95 % interval {low} to {high})"
         )
     return (
         f"{drift['num_changed']} of {drift['num_items']} verdicts on control items differ from {drift['run_id']} "

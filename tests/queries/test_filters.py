@@ -21,13 +21,12 @@ from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.errors import BadValueError
 from auepora_eval.queries.columns import RunColumns, SearchTexts
-from auepora_eval.queries.filters import Condition, SampleFilter, parse_condition
+from auepora_eval.queries.filters import Condition, SampleFilter, parse_condition, swap_runs
 from auepora_eval.queries.rows import list_rows, shown_metrics
 from auepora_eval.queries.table import QueryTable
 from auepora_eval.report.browser.listing import build_browser
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.query_list import swap_runs
 from helpers.browser_runs import put, scored
 from helpers.checks import for_each
 

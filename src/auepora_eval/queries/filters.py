@@ -36,7 +36,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from ..compare.queries import Cause
+from ..compare.queries import Cause, opposite_cause
 from ..core.scores import Status
 from ..core.slices import Rows
 from ..errors import BadValueError, did_you_mean
@@ -48,6 +48,8 @@ from .table import HITS, QueryTable
 
 _MAX_CONDITIONS = 50
 _NUMBERS = re.compile(r"(\d+)")
+TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
+"""A word, with what is in quotes."""
 CAUSE_GROUPS = {
     "retriever": ("not_returned",),
     "dropped": ("not_returned",),
@@ -473,6 +475,19 @@ class SampleFilter:
         """The filter with a further condition, unless it has it."""
         return replace(self, conditions=tuple(dict.fromkeys([*self.conditions, condition])))
 
+    def with_typed(self) -> Self:
+        """The filter with the conditions among the words of its search; what is in quotes stays a phrase."""
+        words: list[str] = []
+        conditions = list(self.conditions)
+        for term in TERM.findall(self.search):
+            if term.startswith('"') or split_condition(term) is None:
+                words.append(term)
+            else:
+                conditions.append(parse_condition(term))
+        if len(conditions) == len(self.conditions):
+            return self
+        return replace(self, search=" ".join(words), conditions=tuple(dict.fromkeys(conditions)))
+
     def to_params(self) -> list[tuple[str, str]]:
         """The parameters of an address."""
         params = [("q", self.search)] if self.search else []
@@ -531,3 +546,47 @@ class SampleFilter:
             last.record.fingerprint,
             created_by=created_by.strip(),
         )
+
+
+# --- the same queries when two runs change places --------------------------------------------------------------------
+
+_SWAPPED_WORDS = {"better": "worse", "a-only": "b-only"}
+_SWAPPED_WORDS |= {new: old for old, new in _SWAPPED_WORDS.items()}
+_SWAPPED_HITS = {"lost": "gained", "regression": "gained", "gained": "lost", "draw": "draw"}
+
+
+def swap_runs(found: SampleFilter) -> SampleFilter:
+    """The filter that gives the same queries when the runs A and B change places.
+
+    Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
+    """
+    swapped = [_swap_condition(condition) for condition in found.conditions]
+    kept = tuple(condition for condition in swapped if condition is not None)
+    return SampleFilter(found.search, kept, _swap_sort(found.sort))
+
+
+def _swap_condition(condition: Condition) -> Condition | None:
+    if condition.field in _SAMPLE_FIELDS:
+        return condition
+    if condition.run == "diff":
+        value = "0" if float(condition.value) == 0 else f"-{condition.value}".replace("--", "").replace("-+", "-")
+        return replace(condition, operator=condition.operator.translate(str.maketrans("<>", "><")), value=value)
+    if condition.field == "change":
+        return replace(condition, value=opposite_cause(Cause(condition.word.replace("-", "_"))).value)
+    if condition.field == "metric" and condition.word in (*_CHANGES, *_PAIRS):
+        _, colon, detail = condition.value.partition(":")
+        return replace(condition, value=f"{_SWAPPED_WORDS.get(condition.word, condition.word)}{colon}{detail}")
+    if condition.field == "hit" and condition.word not in ("hit", "miss"):
+        return replace(condition, value=_SWAPPED_HITS[condition.word]) if condition.word in _SWAPPED_HITS else None
+    return replace(condition, run="" if condition.run == "A" else "A")
+
+
+def _swap_sort(sort: str) -> str:
+    key = sort.removeprefix("-")
+    if key in ("", "order", "id", "question"):
+        return sort
+    field, name, run = parse_name(key)
+    if run == "diff":
+        return key if sort != key else f"-{key}"
+    text = Condition(field, name, "" if run == "A" else "A").key
+    return sort.replace(key, text)

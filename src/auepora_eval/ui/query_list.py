@@ -14,7 +14,7 @@ import numpy as np
 from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from ..compare.queries import Cause, opposite_cause
+from ..compare.queries import Cause
 from ..compare.stores import chunker_versions
 from ..core.slices import Rows
 from ..errors import BadValueError
@@ -26,7 +26,6 @@ from ..queries.filters import (
     SampleFilter,
     parse_condition,
     parse_name,
-    split_condition,
 )
 from ..queries.rows import QueryRow, list_rows, shown_metrics
 from ..queries.table import QueryTable
@@ -37,7 +36,6 @@ from .difference_strip import difference_strip, replace_change
 from .numbers import with_minus
 from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
-from .run_filter import TERM
 from .workbench import Workbench, find_position, make_url, render_template
 
 SIZES = (12, 8, 50, 200)
@@ -118,51 +116,6 @@ def chunks_note(records: Sequence[RunRecord]) -> str:
     )
 
 
-# --- the same queries when two runs change places --------------------------------------------------------------------
-
-_SWAPPED_WORDS = {"better": "worse", "a-only": "b-only"}
-_SWAPPED_WORDS |= {new: old for old, new in _SWAPPED_WORDS.items()}
-_SWAPPED_HITS = {"lost": "gained", "regression": "gained", "gained": "lost", "draw": "draw"}
-
-
-def swap_runs(found: SampleFilter) -> SampleFilter:
-    """The filter that gives the same queries when the runs A and B change places.
-
-    Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
-    """
-    swapped = (_swap_condition(condition) for condition in found.conditions)
-    return SampleFilter(
-        found.search, tuple(condition for condition in swapped if condition is not None), _swap_sort(found.sort)
-    )
-
-
-def _swap_condition(condition: Condition) -> Condition | None:
-    if condition.field in ("label", "term", "cluster", "id", "set"):
-        return condition
-    if condition.run == "diff":
-        value = "0" if float(condition.value) == 0 else f"-{condition.value}".replace("--", "").replace("-+", "-")
-        return replace(condition, operator=condition.operator.translate(str.maketrans("<>", "><")), value=value)
-    if condition.field == "change":
-        return replace(condition, value=opposite_cause(Cause(condition.word.replace("-", "_"))).value)
-    if condition.field == "metric" and condition.word in _PAIR_VALUES:
-        _, colon, detail = condition.value.partition(":")
-        return replace(condition, value=f"{_SWAPPED_WORDS.get(condition.word, condition.word)}{colon}{detail}")
-    if condition.field == "hit" and condition.word not in ("hit", "miss"):
-        return replace(condition, value=_SWAPPED_HITS[condition.word]) if condition.word in _SWAPPED_HITS else None
-    return replace(condition, run="" if condition.run == "A" else "A")
-
-
-def _swap_sort(sort: str) -> str:
-    key = sort.removeprefix("-")
-    if key in ("", "order", "id", "question"):
-        return sort
-    field, name, run = parse_name(key)
-    if run == "diff":
-        return key if sort != key else f"-{key}"
-    text = Condition(field, name, "" if run == "A" else "A").key
-    return sort.replace(key, text)
-
-
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
@@ -215,7 +168,7 @@ class QueryListPage:
         """Whether outputs are still being read, so that rows may be missing."""
         self._waits = "fragment" not in params or "wait" in params
         try:
-            added = _with_addition(_with_typed(self.filter), params)
+            added = _with_addition(self.filter.with_typed(), params)
             self.rows, self.filter = self._find_rows(added), added
         except BadValueError as error:
             if not ("add" in params and "fragment" in params):
@@ -607,19 +560,6 @@ def _difference(first: float | None, last: float | None, change: str) -> ListCel
         return ListCell("= 0", "muted", change)
     sign, tone = ("▲", "better") if change == "better" else ("▼", "worse")
     return ListCell(with_minus(f"{sign} {last - first:+.2f}"), tone, change)
-
-
-def _with_typed(found: SampleFilter) -> SampleFilter:
-    """The filter with the conditions among the words of its search; what is in quotes stays a phrase."""
-    words: list[str] = []
-    typed: list[str] = []
-    for term in TERM.findall(found.search):
-        is_condition = not term.startswith('"') and split_condition(term) is not None
-        (typed if is_condition else words).append(term)
-    if not typed:
-        return found
-    conditions = dict.fromkeys([*found.conditions, *map(parse_condition, typed)])
-    return replace(found, search=" ".join(words), conditions=tuple(conditions))
 
 
 def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:

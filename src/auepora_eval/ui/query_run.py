@@ -13,7 +13,7 @@ from ..errors import BadValueError
 from ..features.texts import RefusalDetector
 from ..grades.corrections import returned_gold_texts
 from ..queries.columns import RunColumns
-from ..queries.filters import SampleFilter
+from ..queries.filters import SampleFilter, swap_runs
 from ..queries.view import GoldMarks, Hit
 from ..render.html import pluralize
 from ..report.explain import in_panel_order
@@ -21,7 +21,7 @@ from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from .page_request import PageRequest
-from .query_list import run_columns, swap_runs
+from .query_list import run_columns
 from .workbench import Workbench, find_position, make_url, stored_output
 
 MAX_RUNS = 2

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core.types import MetricResult
 from ..errors import BadValueError, did_you_mean
-from ..queries.filters import quote, quote_value, split_condition, unquote
+from ..queries.filters import TERM, quote, quote_value, split_condition, unquote
 from ..store.records import RunRecord, RunStatus
 from .page_request import Fields
 
@@ -31,8 +31,6 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
-"""A word, with what is in quotes."""
 _COLON = re.compile(rf"({'|'.join(KEYS)}|config\.[^:=<>!\s]+):")
 
 

@@ -162,12 +162,12 @@ class ScoreColumn:
         keys = result.scores.keys if isinstance(result.scores, Scores) else None
         self.spans = {row: key for row, key in enumerate(keys or ()) if isinstance(key, AnswerSpans) and key.spans}
         """The spans that the metric marks in answers, by position."""
-        self.causes: dict[str, int] = {}
+        attributed = () if keys is None else result.details.causes
+        self.causes = {str(name): code for code, name in enumerate(attributed, 1)}
         """The causes of wrong answers with their codes, where the metric attributes failures; 0 is none."""
         self.cause_codes = np.zeros(0, np.uint8)
-        if keys is not None and isinstance(result.details.get("causes"), Mapping):
-            self.causes = {str(name): code for code, name in enumerate(result.details["causes"], 1)}
-            self.cause_codes = np.array([self.causes.get(key, 0) for key in keys], np.uint8)
+        if self.causes:
+            self.cause_codes = np.array([self.causes.get(key, 0) for key in keys or ()], np.uint8)
         self.result.scores = self.result.outcomes = None  # only the columns stay in memory
 
     @property

@@ -65,8 +65,8 @@ class AnswerRule:
 
 def choose_rule(table: QueryTable, correct: str | None = None, threshold: float | None = None) -> AnswerRule:
     """The metric that is given, else that of a failure attribution, else one of 0 and 1 about answers."""
-    results = {name: result for run in table.runs for name, result in run.results.items()}
-    blamed = next((name for name, result in results.items() if result.details.get("causes")), None)
+    results = table.results
+    blamed = next((name for name, result in results.items() if result.details.causes), None)
     if correct is None and blamed is not None:
         options = signature_options(results[blamed])
         correct, least = options.get("correct", ""), float(options.get("correct.from", 1))
@@ -200,7 +200,15 @@ class _GroupReader:
         listed = [self._group(group, failures, causes) for group in groups]
         by = Condition("change", self.rule.changes_by).key if newly else "cause"
         name = "newly wrong" if newly else "wrong"
-        return GroupList(name, where, by, int(failures.sum()), len(failures), listed, not_shown)
+        return GroupList(
+            failures=name,
+            where=where,
+            causes_by=by,
+            wrong=int(failures.sum()),
+            questions=len(failures),
+            groups=listed,
+            not_shown=not_shown,
+        )
 
     def _group(self, group: TermGroup, failures: Bools, causes: Sequence[str]) -> FailureGroup:
         members = self.incidence.members(group.terms[0])

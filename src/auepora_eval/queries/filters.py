@@ -165,8 +165,8 @@ class Condition:
         """Ids of the runs whose outputs or scores decide which queries fulfil the condition."""
         if self.field in _SAMPLE_FIELDS:
             return set(table.sample_set(self.value).runs) if self.field == "set" else set()
-        words = (*_CHANGES, *_PAIRS) if self.field == "metric" else _HIT_CODES if self.field == "hit" else ()
-        if self.run == "diff" or self.field == "change" or self.word in words:
+        compared = {"metric": (*_CHANGES, *_PAIRS), "hit": (*_HIT_CODES,)}.get(self.field, ())
+        if self.run == "diff" or self.field == "change" or self.word in compared:
             return {table.runs[0].record.run_id, table.runs[-1].record.run_id}
         return {table.runs[table.run_number(self.run)].record.run_id}
 
@@ -387,9 +387,7 @@ def _sort(table: QueryTable, sort: str) -> Rows:
 
 def _sort_values(table: QueryTable, key: str) -> Floats:
     if key == "id":
-        return _text_order(
-            [[int(part) if part.isdigit() else part for part in _NUMBERS.split(sample_id)] for sample_id in table.ids]
-        )
+        return _text_order([_id_key(sample_id) for sample_id in table.ids])
     if key == "question":
         return _text_order(_questions(table))
     field, name, letter = parse_name(key)
@@ -404,6 +402,13 @@ def _sort_values(table: QueryTable, key: str) -> Floats:
     raise BadValueError(
         f"cannot sort by '{key}'; sort by order, id, question, rank, seconds or a metric, with - for descending"
     )
+
+
+def _id_key(sample_id: str) -> list[int | str]:
+    """An id as people count: q2 before q10."""
+    parts: list[int | str] = [*_NUMBERS.split(sample_id)]
+    parts[1::2] = [int(number) for number in parts[1::2]]
+    return parts
 
 
 def _questions(table: QueryTable) -> list[str]:
@@ -535,15 +540,16 @@ class SampleFilter:
                 f"{last.record.run_id} lacks {len(missing)} of the queries, such as '{missing[0]}'; list one run, or "
                 "runs on the same dataset"
             )
+        samples = iter_samples(last.store, last.record.run_id, positions={places[row] for row in rows})
         return SampleSet(
-            name,
-            tuple(table.ids[row] for row in rows),
-            reason.strip(),
-            self.search,
-            tuple(map(str, self.conditions)),
-            tuple(sorted(self.outcome_runs(table))),
-            content_fingerprint(iter_samples(last.store, last.record.run_id, positions={places[row] for row in rows})),
-            last.record.fingerprint,
+            name=name,
+            ids=tuple(table.ids[row] for row in rows),
+            reason=reason.strip(),
+            search=self.search,
+            where=tuple(map(str, self.conditions)),
+            runs=tuple(sorted(self.outcome_runs(table))),
+            fingerprint=content_fingerprint(samples),
+            dataset=last.record.fingerprint,
             created_by=created_by.strip(),
         )
 

@@ -52,7 +52,7 @@ def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort:
     used = [condition.name for condition in conditions if condition.field == "metric"]
     key = parse_name(sort.removeprefix("-"))
     used += [key[1]] if key[0] == "metric" else []
-    results = {name: result for run in table.runs for name, result in run.results.items()}
+    results = table.results
     plans = (run.record.plan.get("primary") for run in reversed(table.runs))
     primary = next((plan for plan in plans if isinstance(plan, list) and plan), [])
     ordered = sorted(results.values(), key=lambda result: headline_order(result.name, result.target.name))
@@ -61,7 +61,7 @@ def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort:
     default = default or [by_target[target] for target in _SHOWN_TARGETS if target in by_target]
     default = default or [result.name for result in ordered]
     names = [name for name in dict.fromkeys([*used, *default]) if name in results]
-    has_scores = (name for name in names if any(run.scores(name) is not None for run in table.runs))
+    has_scores = (name for name in names if table.last_scores(name) is not None)
     return list(islice(has_scores, max(_SHOWN_METRICS, len(set(used)))))
 
 
@@ -79,21 +79,25 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
                 continue
             sample, output = found[position]
             questions[place] = questions[place] or sample.query
-            known = {name: column.score_at(position) for name, column in columns.items() if column is not None}
+            scores: dict[str, float | None] = dict.fromkeys(metrics)
+            outcomes = dict.fromkeys(metrics, "")
+            for name, column in columns.items():
+                if column is not None:
+                    scores[name], outcomes[name] = column.score_at(position)
             has_gold = bool(run.samples.has_gold[position])
             if run.record.repeats > 1 or table.match != "id":  # as in conditions: the first output that did not fail
                 rank, state = int(run.first_ranks(table.match)[position]), int(run.outputs.states[position])
             else:
                 rank = first_rank(sample.relevant_docs or (), output) if output and output.error is None else 0
                 state = MISSING if output is None else output_state(output)
-            scores = {name: known[name][0] if name in known else None for name in metrics}
-            outcomes = {name: known[name][1] if name in known else "" for name in metrics}
             sides[place].append(QuerySide(ANSWERS[state], rank if has_gold else None, scores, outcomes))
-    changes = {name: _change_words(table, name, rows) for name in metrics}
-    return [
-        QueryRow(table.ids[row], questions[place], sides[place], {name: changes[name][place] for name in metrics})
-        for place, row in enumerate(rows)
-    ]
+    listed = []
+    changes = [_change_words(table, name, rows) for name in metrics]
+    words = list(zip(*changes, strict=True)) or [()] * len(rows)
+    for place, row in enumerate(rows):
+        change = dict(zip(metrics, words[place], strict=True))
+        listed.append(QueryRow(table.ids[row], questions[place], sides[place], change))
+    return listed
 
 
 def _change_words(table: QueryTable, name: str, rows: Sequence[int]) -> list[str]:

@@ -89,7 +89,20 @@ class QueryTable:
     @property
     def metrics(self) -> list[str]:
         """The names of all metrics of the runs."""
-        return list(dict.fromkeys(chain.from_iterable(run.results for run in self.runs)))
+        return list(self.results)
+
+    @property
+    def results(self) -> dict[str, MetricResult]:
+        """The results of all runs by name, without scores; that of the last run where several have one."""
+        found: dict[str, MetricResult] = {}
+        for run in self.runs:
+            found |= run.results
+        return found
+
+    def last_scores(self, name: str) -> ScoreColumn | None:
+        """The scores of a metric in the last run that has them; ``None`` if no run does."""
+        columns = (run.scores(name) for run in reversed(self.runs))
+        return next((column for column in columns if column is not None), None)
 
     @property
     def metric_labels(self) -> dict[str, str]:
@@ -213,7 +226,7 @@ class QueryTable:
                 options = signature_options(result)
                 if options.get("correct") == name and "correct.from" in options:
                     return float(options["correct.from"]), f"the rule of {display_name(result)}"
-        column = next((known for run in reversed(self.runs) if (known := run.scores(name)) is not None), None)
+        column = self.last_scores(name)
         if column is None:
             self.scores(name, 0)  # raises for an unknown metric
             raise BadValueError(f"the runs have no score per query of '{self.metric_label(name)}'")
@@ -233,12 +246,9 @@ class QueryTable:
 
     def causes(self, name: str, run: int) -> tuple[dict[str, int], Bytes]:
         """The causes of wrong answers by an attribution (the first if not named), with the code of each query."""
-        names = (
-            [name]
-            if name
-            else [result.name for result in self.runs[run].results.values() if result.details.get("causes")]
-        )
-        column = self.scores(names[0], run) if names else None
+        attributions = (result.name for result in self.runs[run].results.values() if result.details.causes)
+        name = name or next(attributions, "")
+        column = self.scores(name, run) if name else None
         if column is None or not column.causes:
             raise BadValueError(
                 "the causes of wrong answers are not known; `auepora rescore RUN -m failure_attribution@5` finds them"
@@ -319,8 +329,8 @@ class QueryTable:
 
     def label_values(self, name: str) -> list[str]:
         """The values of a label."""
-        groups = (run.samples.labels[name][0] for run in self.runs if name in run.samples.labels)
-        return sorted({value for each in groups for group in each for value in group})
+        groups, _ = self.label_groups(name)
+        return sorted(set(chain.from_iterable(groups)))
 
     def with_ids(self, ids: Iterable[str]) -> Bools:
         """Which queries have one of some ids."""

@@ -187,12 +187,9 @@ class GoldLine:
 
     def path(self, rows: int) -> str:
         """The line in a drawing that is 48 wide; ranks that are not among the rows are at its lower edge."""
-        ends = [None if rank is None else _height(rank, rows) for rank in (self.first, self.second)]
-        if ends[1] is None:
-            return f"M0 {ends[0]}H28"
-        if ends[0] is None:
-            return f"M28 {ends[1]}H48"
-        return f"M0 {ends[0]}C24 {ends[0]} 24 {ends[1]} 48 {ends[1]}"
+        start, end = _height(self.first or 0, rows), _height(self.second or 0, rows)
+        paths = {"lost": f"M0 {start}H28", "found": f"M28 {end}H48"}
+        return paths.get(self.kind, f"M0 {start}C24 {start} 24 {end} 48 {end}")
 
     def cross(self, rows: int) -> str:
         """The cross at the end of a lost document."""
@@ -286,18 +283,16 @@ class SentenceIndex:
     """The sentences of some texts by their words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._places = [
-            (number, start, end)
-            for number, text in enumerate(texts)
-            for start, end in sentence_spans(text[:_MAX_INDEXED_LENGTH])
-        ]
+        self._places: list[tuple[int, int, int]] = []
         self._sizes: list[int] = []
         self._sentences_with: dict[str, list[int]] = {}
-        for index, (number, start, end) in enumerate(self._places):
-            words = frozenset(plain_words(texts[number][start:end]))
-            self._sizes.append(len(words))
-            for word in words:
-                self._sentences_with.setdefault(word, []).append(index)
+        for number, text in enumerate(texts):
+            for start, end in sentence_spans(text[:_MAX_INDEXED_LENGTH]):
+                words = frozenset(plain_words(text[start:end]))
+                for word in words:
+                    self._sentences_with.setdefault(word, []).append(len(self._places))
+                self._places.append((number, start, end))
+                self._sizes.append(len(words))
 
     def closest(self, statement: str) -> ClosestSentence | None:
         """The sentence that shares most words with a statement; a word counts less the more sentences have it.

@@ -73,7 +73,7 @@ def results_blocks(results: Results) -> list[Block]:
 
 
 def _rows(result: MetricResult) -> list[Row]:
-    chance = result.details.get("chance")
+    chance = result.details.chance
     chance_text = "" if chance is None else format_value(chance)
     cells: Row = [display_name(result), value_text(result), _interval(result), chance_text, result_note(result)]
     return [cells, *_breakdown_rows(result)]
@@ -120,7 +120,7 @@ def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
 
 def result_note(result: MetricResult) -> str:
     """The coverage of a value, or why it is undefined."""
-    because = "" if result.defined else result.details.get("undefined_because", "")
+    because = "" if result.defined else result.details.undefined_because
     notes = [
         because,
         coverage(result),
@@ -131,16 +131,16 @@ def result_note(result: MetricResult) -> str:
         "" if (stage := two_stage_details(result)) is None else two_stage_note(stage),
         empty_answers(result),
     ]
-    notes.append(ONE_JUDGE_NOTE if (result.details.get("answers_by") or {}).get("one_judge") else "")
+    notes.append(ONE_JUDGE_NOTE if result.details.answers_by.get("one_judge") else "")
     return "; ".join(filter(None, notes))
 
 
 def _spread(result: MetricResult) -> str:
     """The standard deviation over repeats, where there are several."""
-    repeats = result.details.get("repeats") or {}
-    if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
+    repeats = result.details.repeats
+    if repeats.count < 2 or repeats.sd is None:
         return ""
-    return f"{repeats['count']} repeats, sd {format_value(repeats['sd'])}"
+    return f"{repeats.count} repeats, sd {format_value(repeats.sd)}"
 
 
 # --- sequential tests: the verdict, its path over the looks, and how far the numbers go ------------------------------
@@ -325,8 +325,8 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
     groups = []
     notes: list[Block] = []
     for result in results:
-        controls = result.details.get("controls") or {}
-        rows = [_control_row(kind, control) for kind, control in (controls.get("kinds") or {}).items()]
+        controls = result.details.controls
+        rows = [_control_row(kind, control) for kind, control in controls.kinds.items()]
         for expected, side in (("reject", "false_accepts"), ("accept", "false_rejects")):
             if sum(row[1] == expected for row in rows) > 1:
                 rows.append(_control_row(f"all to {expected}", {"expected": expected, **controls[side]}))
@@ -354,8 +354,7 @@ def _control_row(name: str, control: Mapping[str, Any]) -> Row:
 
 def drift_texts(result: MetricResult) -> list[str]:
     """How the verdicts on control items differ from those of an earlier judge or prompt, a sentence per earlier one."""
-    drifts = (result.details.get("controls") or {}).get("drift") or ()
-    return [f"{display_name(result)}: {drift_text(drift)}" for drift in drifts]
+    return [f"{display_name(result)}: {drift_text(drift)}" for drift in result.details.controls.drift]
 
 
 def drift_text(drift: Mapping[str, Any]) -> str:
@@ -400,7 +399,7 @@ def _slice_blocks(results: Results, name: str) -> list[Block]:
 
 def _slice_row(group: str, part: MetricResult) -> Row:
     """One group; the number of samples is shown even where all were scored."""
-    counts = coverage(part) or str(part.details.get("num_samples", ""))
+    counts = coverage(part) or str(part.details.num_samples or "")
     return [group, value_text(part), _interval(part), counts]
 
 
@@ -415,8 +414,7 @@ def _interval(result: MetricResult) -> str:
     if result.interval is None or not result.defined:
         return ""
     low, high = map(format_value, result.interval)
-    flags = (result.details.get("interval") or {}).get("flags")
-    return f"{low} – {high}" + (f" {_UNRELIABLE_MARK}" if flags else "")
+    return f"{low} – {high}" + (f" {_UNRELIABLE_MARK}" if result.details.interval.flags else "")
 
 
 def value_text(result: MetricResult) -> str:

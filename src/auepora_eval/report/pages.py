@@ -98,7 +98,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     if best is None:
         return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
     queries = pluralize(record.num_samples, "query", "queries")
-    measured = best.details.get("num_samples", record.num_samples)
+    measured = best.details.num_samples if best.details.counts_samples else record.num_samples
     part = "" if measured == record.num_samples else f"{measured:,} of "
     sentence = f"On {part}{queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
     return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
@@ -111,13 +111,13 @@ def run_notes(run: StoredRun, gates: GateCheck) -> tuple[Tone, list[str]]:
     if failed:
         tone = "bad" if failed == done else "open"
     points = [f"{note[0].upper()}{note[1:]}." for note in run.gold_notes]
-    unmeasured = [result for result in run.results if result.details.get("num_measure_failed")]
+    unmeasured = [result for result in run.results if result.details.num_measure_failed]
     if unmeasured:
         names = ", ".join(display_name(result) for result in unmeasured[:5])
         others = " and others" if len(unmeasured) > 5 else ""
         points.append(f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: {names}{others}.")
     for result in run.results:
-        if (result.details.get("controls") or {}).get("usable") is False:
+        if result.details.controls.usable is False:
             tone = "bad"
             points.append(f"{controls_warnings(result)[0]}.")
     if gates is not None:

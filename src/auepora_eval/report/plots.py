@@ -157,9 +157,8 @@ def plot_curve_over_k(
 def plot_causes(results: Results, *, title: str | None = None) -> Chart:
     """Why answers were wrong, where ``failure_attribution`` was computed."""
     for result in results:
-        causes = result.details.get("causes")
-        if isinstance(causes, Mapping) and causes:
-            return causes_chart(cause_rows(causes), title=title or "Why answers were wrong")
+        if result.details.causes:
+            return causes_chart(cause_rows(result.details.causes), title=title or "Why answers were wrong")
     raise BadValueError(
         "there are no causes to draw: compute failure_attribution (`auepora rescore RUN -m failure_attribution@5`)"
     )

@@ -271,8 +271,8 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
 
 def wrong_answer_causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     """Count, share and interval of each cause in the details of a result; empty where it counts none."""
-    causes = result.details.get("causes")
-    if not isinstance(causes, Mapping) or not all(isinstance(cause, Mapping) for cause in causes.values()):
+    causes = result.details.causes
+    if not all(isinstance(cause, Mapping) for cause in causes.values()):
         return {}
     return causes if any(cause.get("count") for cause in causes.values()) else {}
 
@@ -282,8 +282,8 @@ def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     blocks: list[Block] = []
     for run in runs:
         for result in run.results:
-            cells, by = result.details.get("answers"), result.details.get("answers_by")
-            if not isinstance(cells, Mapping) or not isinstance(by, Mapping):
+            cells, by = result.details.answers, result.details.answers_by
+            if not cells or not by:
                 continue
             lead = f"{run.label}: what" if run.letter else "What"
             blocks.append(
@@ -355,7 +355,7 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
     prefix = "measure_failed:"
     rows: list[Row] = []
-    failed = [(run, result) for run in runs for result in run.results if result.details.get("num_measure_failed")]
+    failed = [(run, result) for run in runs for result in run.results if result.details.num_measure_failed]
     for run, result in failed:
         reasons = Counter(
             outcome.removeprefix(prefix) for outcome in result.outcomes or () if outcome.startswith(prefix)

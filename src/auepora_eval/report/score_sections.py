@@ -47,7 +47,7 @@ from ..render.blocks import (
     TableColumn,
     simple_table,
 )
-from ..render.html import interval_ends, interval_text, reason_counts, seconds_text, value_text
+from ..render.html import interval_ends, interval_text, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
@@ -102,8 +102,7 @@ def scores_table(run: StoredRun) -> Table:
 def _score_row(run: StoredRun, result: MetricResult) -> Row:
     definition = run.definitions[result.name]
     low, high = definition.range
-    scored = result.details.get("num_scored")
-    total = sum(result.details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
+    details = result.details
     mark = " ?" if interval_flags(result) else ""
     return [
         Cell(
@@ -117,7 +116,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             bar=value_bar(result, low, high),
             tone="" if result.interval else "muted",
         ),
-        "" if scored is None else f"{scored:,} of {total:,}",
+        f"{details.num_scored:,} of {details.num_outcomes:,}" if details.counts_outcomes else "",
         Cell(
             "; ".join(line for line in coverage_lines(result) if line != panel_note(result)),
             note=alternative_values(result),
@@ -127,8 +126,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
 
 def interval_flags(result: MetricResult) -> Sequence[str]:
     """Why the interval of a result may be too narrow."""
-    flags = (result.details.get("interval") or {}).get("flags") or ()
-    return flags if result.interval is not None and result.defined else ()
+    return result.details.interval.flags if result.interval is not None and result.defined else ()
 
 
 def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, float, float] | None:
@@ -142,14 +140,14 @@ def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, flo
 def coverage_lines(result: MetricResult) -> list[str]:
     """Notes on coverage: skipped, failed and unmeasured samples with reasons, repeats, and judged proportions."""
     details = result.details
-    failed = _reasons_text(reason_counts(details, "failed_"))
-    by_system, by_measure = details.get("num_system_failed", 0), details.get("num_measure_failed", 0)
+    failed = _reasons_text(details.reasons("failed"))
+    by_system, by_measure = details.num_system_failed, details.num_measure_failed
     own = "" if by_system and by_measure else failed
-    how = "counted at the worst value" if details.get("num_samples", 0) > details.get("num_scored", 0) else "left out"
-    skipped = details.get("num_skipped", 0)
+    how = "counted at the worst value" if details.counts_failures else "left out"
+    skipped = details.num_skipped
     lines = {
-        str(details.get("undefined_because") or ""): not result.defined,
-        f"{skipped:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}": skipped,
+        details.undefined_because: not result.defined,
+        f"{skipped:,} skipped{_reasons_text(details.reasons('skipped'))}": skipped,
         f"{by_system:,} failed by the system, {how}{own}": by_system,
         f"{by_measure:,} not measured{own}": by_measure,
         f"failures{failed}": by_system and by_measure,
@@ -159,11 +157,11 @@ def coverage_lines(result: MetricResult) -> list[str]:
 
 def coverage_notes(result: MetricResult) -> list[str]:
     """Notes without counts of outcomes: the chance level, repeats, judged proportions, the panel, empty answers."""
-    repeats = result.details.get("repeats") or {}
-    several = repeats.get("count", 1) > 1 and repeats.get("sd") is not None
+    repeats = result.details.repeats
+    several = repeats.count > 1 and repeats.sd is not None
     lines = {
         chance_note(result): True,
-        f"{repeats.get('count', 1):,} repeats, standard deviation {value_text(repeats.get('sd'))}": several,
+        f"{repeats.count:,} repeats, standard deviation {value_text(repeats.sd)}": several,
         judged_coverage(result): True,
         panel_note(result): True,
         empty_answers(result): True,
@@ -181,10 +179,10 @@ def _reasons_text(reasons: dict[str, int]) -> str:
 def alternative_values(result: MetricResult) -> str:
     """The value without failures, and its bounds given failed measurements."""
     values = []
-    completed = result.details.get("value_completed")
+    completed = result.details.value_completed
     if completed is not None:
         values.append(f"{value_text(completed)} over the queries that were answered")
-    bounds = result.details.get("bounds")
+    bounds = result.details.bounds
     if bounds:
         values.append(f"between {value_text(bounds[0])} and {value_text(bounds[1])}, had everything been measured")
     return "; ".join(values)
@@ -254,7 +252,7 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
 def _cell(whole: MetricResult, part: MetricResult | None) -> Cell:
     if part is None:
         return Cell("", tone="muted")
-    n = part.details.get("num_samples", 0)
+    n = part.details.num_samples
     if not part.defined:
         return Cell("n/a", tone="muted", note=f"n {n:,}")
     if part.interval is None:

@@ -319,7 +319,7 @@ class QueryListPage:
 
     def is_higher_better(self, name: str) -> bool:
         """Whether a higher score of a metric is better."""
-        column = next((known for run in reversed(self.table.runs) if (known := run.scores(name)) is not None), None)
+        column = self.table.last_scores(name)
         return column is None or column.meta.higher_score_is_better
 
     # --- the table ---
@@ -401,7 +401,7 @@ class QueryListPage:
         if two:
             found[2][1].extend(_HIT_VALUES)
             found.append(("change", [cause.value.replace("_", "-") for cause in Cause]))
-        if any(result.details.get("causes") for run in self.table.runs for result in run.results.values()):
+        if any(result.details.causes for result in self.table.results.values()):
             found.append(("cause", list(CAUSE_GROUPS)))
         found.append(("seconds", []))
         for run in self.table.runs:
@@ -510,7 +510,7 @@ class FilterChips:
         if self.page.has_gold:
             states.append((f"no gold{last}", Condition("rank", value="none")))
         if not two:
-            if any(result.details.get("causes") for result in self.page.table.runs[0].results.values()):
+            if any(result.details.causes for result in self.page.table.runs[0].results.values()):
                 states = [(word.replace("-", " "), Condition("cause", value=word)) for word in CAUSE_GROUPS]
                 states = [state for state in states if self._is_valid(state[1])]
             if name:

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -35,14 +36,10 @@ HITS = ("win", "loss", "draw", "regression", "gained")
 """How the first gold documents of a query in two runs compare; see ``QueryTable.first_hits``."""
 
 
-class QueryTable:
-    """The queries of one or several runs, matched by id; a query that a run lacks has no values there.
+class JoinedRuns:
+    """The queries of one or several runs, matched by id, and columns of a run spread over all of them."""
 
-    Columns are read when a condition, a sort key or a page needs them.
-    """
-
-    def __init__(self, runs: Sequence[RunColumns], find_set: Callable[[str], SampleSet] | None = None) -> None:
-        """``find_set`` returns the set of samples that a condition names."""
+    def __init__(self, runs: Sequence[RunColumns]) -> None:
         if not runs:
             raise BadValueError("a list of queries needs at least one run")
         if len({run.record.run_id for run in runs}) < len(runs):
@@ -60,11 +57,6 @@ class QueryTable:
                 self._rows.append(self._add_ids(run.samples.ids))
         if len(self.ids) > len(first.ids):
             self._rows[0] = np.arange(len(first.ids))
-        self._find_set = find_set
-        self._known = KnownValues()
-        self._being_read: set[object] = set()
-        """Keys of values that are computed in a thread."""
-        self._search = _TextSearch(self.runs, self._rows, len(self.ids))
 
     def _add_ids(self, ids: Sequence[str]) -> Rows:
         known = {sample_id: row for row, sample_id in enumerate(self.ids)}
@@ -77,19 +69,22 @@ class QueryTable:
         return len(self.ids)
 
     @property
-    def match(self) -> Match:
-        """How gold is matched in all runs: in the coarsest of their ways."""
-        return coarsest(plan_conventions(run.record).match for run in self.runs)
-
-    @property
     def letters(self) -> list[str]:
         """The letter of each run."""
         return run_labels(len(self.runs))
 
-    @property
-    def metrics(self) -> list[str]:
-        """The names of all metrics of the runs."""
-        return list(self.results)
+    def run_number(self, letter: str) -> int:
+        """The number of the run with a letter, or of the last one without a letter."""
+        if not letter:
+            return len(self.runs) - 1
+        if letter not in self.letters:
+            raise BadValueError(f"there is no run {letter}; the runs are {', '.join(self.letters)}")
+        return self.letters.index(letter)
+
+    def require_two(self, what: str) -> None:
+        """Raise if there is only one run."""
+        if len(self.runs) < 2:
+            raise BadValueError(f"{what} compares two runs, and only one is given; add a second run")
 
     @property
     def results(self) -> dict[str, MetricResult]:
@@ -99,10 +94,10 @@ class QueryTable:
             found |= run.results
         return found
 
-    def last_scores(self, name: str) -> ScoreColumn | None:
-        """The scores of a metric in the last run that has them; ``None`` if no run does."""
-        columns = (run.scores(name) for run in reversed(self.runs))
-        return next((column for column in columns if column is not None), None)
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all metrics of the runs."""
+        return list(self.results)
 
     @property
     def metric_labels(self) -> dict[str, str]:
@@ -118,11 +113,13 @@ class QueryTable:
         """The names of all labels of the samples."""
         return list(dict.fromkeys(chain.from_iterable(run.samples.labels for run in self.runs)))
 
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {sample_id: row for row, sample_id in enumerate(self.ids)}
+
     def row_of(self, sample_id: str) -> int | None:
         """The row of a query; ``None`` if there is none of that id."""
-        return self._known.get("rows", lambda: {sample_id: row for row, sample_id in enumerate(self.ids)}).get(
-            sample_id
-        )
+        return self._row_of.get(sample_id)
 
     def position(self, run: int, row: int) -> int | None:
         """The position of a query in the dataset of a run; ``None`` if it is not there."""
@@ -143,20 +140,31 @@ class QueryTable:
         spread[rows] = column
         return spread
 
-    # --- columns ---
 
-    def run_number(self, letter: str) -> int:
-        """The number of the run with a letter, or of the last one without a letter."""
-        if not letter:
-            return len(self.runs) - 1
-        if letter not in self.letters:
-            raise BadValueError(f"there is no run {letter}; the runs are {', '.join(self.letters)}")
-        return self.letters.index(letter)
+class QueryTable(JoinedRuns):
+    """The queries of one or several runs with their columns; a query that a run lacks has no values there.
 
-    def require_two(self, what: str) -> None:
-        """Raise if there is only one run."""
-        if len(self.runs) < 2:
-            raise BadValueError(f"{what} compares two runs, and only one is given; add a second run")
+    Columns are read when a condition, a sort key or a page needs them.
+    """
+
+    def __init__(self, runs: Sequence[RunColumns], find_set: Callable[[str], SampleSet] | None = None) -> None:
+        """``find_set`` returns the set of samples that a condition names."""
+        super().__init__(runs)
+        self._find_set = find_set
+        self._known = KnownValues()
+        self._being_read: set[object] = set()
+        """Keys of values that are computed in a thread."""
+        self._search = _TextSearch(self.runs, self._rows, len(self.ids))
+
+    @property
+    def match(self) -> Match:
+        """How gold is matched in all runs: in the coarsest of their ways."""
+        return coarsest(plan_conventions(run.record).match for run in self.runs)
+
+    def last_scores(self, name: str) -> ScoreColumn | None:
+        """The scores of a metric in the last run that has them; ``None`` if no run does."""
+        columns = (run.scores(name) for run in reversed(self.runs))
+        return next((column for column in columns if column is not None), None)
 
     def require_comparable(self, name: str, what: str) -> None:
         """Raise if there is only one run, or if a metric was computed differently in the first and the last."""

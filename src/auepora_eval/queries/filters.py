@@ -369,17 +369,16 @@ def _check(condition: Condition, text: str, *, quoted: bool) -> None:
 # --- order -----------------------------------------------------------------------------------------------------------
 
 
-def sort_rows(table: QueryTable, sort: str) -> Rows | None:
-    """All rows in the order of a sort key; ``None`` for the order of the dataset."""
-    if sort in ("", "order"):
-        return None
+def sort_rows(table: QueryTable, sort: str) -> Rows:
+    """All rows in the order of a sort key."""
     return table.cached(("order", sort), lambda: _sort(table, sort))
 
 
 def _sort(table: QueryTable, sort: str) -> Rows:
     key = sort.removeprefix("-")
-    if key == "order":
-        return np.arange(len(table))[::-1]
+    if key in ("", "order"):
+        rows = np.arange(len(table))
+        return rows if sort == key else rows[::-1]
     values = _sort_values(table, key)
     # Queries without a value are last in either direction.
     return np.argsort(np.where(np.isfinite(values), -values if sort != key else values, np.inf), kind="stable")
@@ -428,23 +427,6 @@ def _text_order(texts: Sequence[Any]) -> Floats:
 
 
 # --- a whole filter --------------------------------------------------------------------------------------------------
-
-
-def apply(
-    table: QueryTable, search: str = "", conditions: Iterable[Condition] = (), sort: str = "", *, outputs: bool = True
-) -> Rows:
-    """The numbers of the rows that contain the search text and fulfil all conditions, in order.
-
-    Without ``outputs``, the search leaves out outputs that have not been read.
-    """
-    kept = table.search(search, outputs=outputs)
-    for condition in conditions:
-        mask = condition.mask(table)
-        kept = mask if kept is None else kept & mask
-    ordered = sort_rows(table, sort)
-    if ordered is None:
-        return np.arange(len(table)) if kept is None else np.flatnonzero(kept)
-    return ordered if kept is None else ordered[kept[ordered]]
 
 
 class QueryParams(Protocol):
@@ -510,9 +492,17 @@ class SampleFilter:
         words += [] if limit is None else ["-n", str(limit)]
         return shlex.join([*words, "--store", store])
 
-    def rows(self, table: QueryTable) -> Rows:
-        """The numbers of the rows of a table that fulfil the filter, in order."""
-        return apply(table, self.search, self.conditions, self.sort)
+    def rows(self, table: QueryTable, *, outputs: bool = True) -> Rows:
+        """The numbers of the rows of a table that fulfil the filter, in order.
+
+        Without ``outputs``, the search leaves out outputs that have not been read.
+        """
+        ordered = sort_rows(table, self.sort)
+        kept = table.search(self.search, outputs=outputs)
+        for condition in self.conditions:
+            mask = condition.mask(table)
+            kept = mask if kept is None else kept & mask
+        return ordered if kept is None else ordered[kept[ordered]]
 
     @property
     def reads_outputs(self) -> bool:
@@ -522,7 +512,7 @@ class SampleFilter:
 
     def rows_without_outputs(self, table: QueryTable) -> Rows | None:
         """The rows as far as they are known before the outputs are read; ``None`` if conditions or order need them."""
-        return None if self.reads_outputs else apply(table, self.search, self.conditions, self.sort, outputs=False)
+        return None if self.reads_outputs else self.rows(table, outputs=False)
 
     def outcome_runs(self, table: QueryTable) -> set[str]:
         """Ids of the runs whose outputs or scores select the queries; a search reads the answers of all runs."""

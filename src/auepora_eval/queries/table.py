@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -283,7 +283,9 @@ class QueryTable(JoinedRuns):
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""
         self.require_two("hit")
-        return self._known.get("hits", lambda: _compare_hits(self))
+        first, last = self.runs[0], self.runs[-1]
+        compare = partial(compare_queries, first.store, first.record, last.record)
+        return self._known.get("hits", lambda: hit_codes(self, compare().per_query))
 
     def states(self, run: int, *, refusals: bool = False) -> Bytes:
         """Per query its state in a run, as an index of ``ANSWERS``; ``ABSENT`` if it is not in the dataset."""
@@ -365,7 +367,15 @@ class QueryTable(JoinedRuns):
 
     def with_term(self, term: str) -> Bools:
         """Which queries have a term in their question: a word, or two neighbouring content words."""
-        return _find_term(self, term)
+        found = np.zeros(len(self), np.bool_)
+        likely = self.search(term, outputs=False)
+        if likely is None:
+            return found
+        for number, run in enumerate(self.runs):
+            rows = self.spread_rows(number)
+            for position in np.flatnonzero(likely[rows] & ~found[rows]).tolist():
+                found[rows[position]] = term.lower() in content_terms(run.samples.question(position))
+        return found
 
     def search(self, text: str, *, outputs: bool = True) -> Bools | None:
         """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
@@ -426,18 +436,6 @@ class _TextSearch:
         return found
 
 
-def _find_term(table: QueryTable, term: str) -> Bools:
-    found = np.zeros(len(table), np.bool_)
-    likely = table.search(term, outputs=False)
-    if likely is None:
-        return found
-    for number, run in enumerate(table.runs):
-        rows = table.spread_rows(number)
-        for position in np.flatnonzero(likely[rows] & ~found[rows]).tolist():
-            found[rows[position]] = term.lower() in content_terms(run.samples.question(position))
-    return found
-
-
 def _prepare_changes(table: QueryTable, metric: str) -> None:
     with suppress(AueporaError):  # such as a deleted run; the next access raises it again
         table.changes(metric)
@@ -453,11 +451,6 @@ def _read_changes(table: QueryTable, metric: str) -> Bytes:
         if row is not None:
             codes[row] = 1 + names.index(change.cause)
     return codes
-
-
-def _compare_hits(table: QueryTable) -> Bytes:
-    first, last = table.runs[0], table.runs[-1]
-    return hit_codes(table, compare_queries(first.store, first.record, last.record).per_query)
 
 
 def hit_codes(table: QueryTable, per_query: Iterable[QueryComparison]) -> Bytes:

@@ -32,7 +32,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -429,13 +429,6 @@ def _text_order(texts: Sequence[Any]) -> Floats:
 # --- a whole filter --------------------------------------------------------------------------------------------------
 
 
-class QueryParams(Protocol):
-    """Parameters of an address, as Starlette has them."""
-
-    def getlist(self, key: str) -> list[str]:
-        """All values of a parameter."""
-
-
 @dataclass(frozen=True, slots=True)
 class SampleFilter:
     """A search text, conditions and a sort key, as in an address or on the command line."""
@@ -451,12 +444,6 @@ class SampleFilter:
         if len(texts) > _MAX_CONDITIONS:
             raise BadValueError(f"a filter has at most {_MAX_CONDITIONS} conditions, not {len(texts):,}")
         return cls(search.strip(), tuple(dict.fromkeys(map(parse_condition, texts))), "" if sort == "order" else sort)
-
-    @classmethod
-    def from_params(cls, params: QueryParams) -> Self:
-        """The filter of an address: the parameters ``q``, ``where`` and ``sort``."""
-        search, sort = (next(iter(params.getlist(name)), "") for name in ("q", "sort"))
-        return cls.parse(search, [text for text in params.getlist("where") if text.strip()], sort)
 
     def with_condition(self, condition: Condition) -> Self:
         """The filter with a further condition, unless it has it."""

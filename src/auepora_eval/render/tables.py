@@ -404,7 +404,7 @@ def _slice_row(group: str, part: MetricResult) -> Row:
 
 
 def _with_footnote(block: Table) -> list[Block]:
-    cells = (cell for group in block.groups for row in group.rows for cell in row[2:])
+    cells = chain.from_iterable(row[2:] for row in block.rows)
     doubtful = any(isinstance(cell, str) and cell.endswith(_UNRELIABLE_MARK) for cell in cells)
     return [block, Prose(UNRELIABLE_NOTE)] if doubtful else [block]
 

@@ -429,7 +429,7 @@ def stored_splits(a: StoredRun, b: StoredRun, replay: RunRecord) -> list[MetricS
         if all(keys in scores for scores in scores_by_run):
             first, middle, last = (scores[keys] for scores in scores_by_run)
             bound, ids, label = metric.for_run(facts), b.results.sample_ids, display_name(result)
-            splits.append(split_difference(bound, ids, first, middle, last, b.clusters, label=label))
+            splits.append(split_difference(bound, ids, first, middle, last, clusters=b.clusters, label=label))
     return splits
 
 

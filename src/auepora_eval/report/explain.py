@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -241,10 +242,10 @@ def explain_query(
             _stored_spans(result, position, repeat),
         )
         stored_outcome = outcome if record.repeats == 1 else None
-        answers.append(_explain_answer(metric, sample, outputs.get(repeat), context, repeat, stored_outcome))
-    return QueryExplanation(
-        sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, metric, found)
-    )
+        output = outputs.get(repeat)
+        answers.append(_explain_answer(metric, sample, output, context, repeat=repeat, stored=stored_outcome))
+    check = _check(stored, answers, metric, found)
+    return QueryExplanation(sample_id, sample.query, outcome or "not stored", tuple(answers), check)
 
 
 def _stored_spans(result: MetricResult, position: int, repeat: int) -> tuple[MarkedSpan, ...] | None:
@@ -347,7 +348,7 @@ def _explain_answer(
         )
         words = f"{words}: {why}" if why else words
     needed = REASON_HINTS.get(reason) if status == "skipped" else None
-    return RepeatExplanation(repeat, outcome, words, needed, value, derivation)
+    return RepeatExplanation(repeat, outcome, words, needed=needed, counts_as=value, derivation=derivation)
 
 
 def _derivation(
@@ -429,15 +430,15 @@ def explain(
     found = resolve_result_metric(result, record, metrics or {}, gold=gold.signature)
     notes = _notes(found, record)
     return Explanation(
-        record.run_id,
-        record.name,
-        f"{record.dataset_name}, {record.num_samples} samples",
-        card(result, found.metric),
-        None if query is not None else _reduction(store, record, result, found),
-        None if query is None else explain_query(store, record, result, found, query, models=models, gold=gold),
-        notes,
-        sequential_details(result) if query is None else None,
-        two_stage_details(result) if query is None else None,
+        run_id=record.run_id,
+        run=record.name,
+        dataset=f"{record.dataset_name}, {record.num_samples} samples",
+        card=card(result, found.metric),
+        reduction=None if query is not None else _reduction(store, record, result, found),
+        query=None if query is None else explain_query(store, record, result, found, query, models=models, gold=gold),
+        notes=notes,
+        sequential=sequential_details(result) if query is None else None,
+        two_stage=two_stage_details(result) if query is None else None,
     )
 
 
@@ -640,11 +641,11 @@ def _sample_blocks(card: Card) -> list[Block]:
         left += f"; {unjudged} are not judged"
     if skipped := samples.skipped - unjudged:
         left += f"; {skipped} are skipped, since the question does not apply"
-    rows = [
-        (kind, each.reason, each.count, each.words + (f"; to have a score: {each.needed}" if each.needed else ""))
-        for kind, reasons in (("skipped", samples.skips), ("failed", samples.failures))
-        for each in reasons
-    ]
+    rows = []
+    for kind, reasons in (("skipped", samples.skips), ("failed", samples.failures)):
+        for each in reasons:
+            needed = f"; to have a score: {each.needed}" if each.needed else ""
+            rows.append((kind, each.reason, each.count, f"{each.words}{needed}"))
     return [Prose(left), *(_table(("", "reason", "samples", "which means"), rows) if rows else [])]
 
 
@@ -656,10 +657,10 @@ def _reduction_sections(reduction: Reduction) -> list[ReportSection]:
     lines.append(_check_text(reduction.check, "value"))
     sections = [_section("From scores to the value", list(map(_prose, lines)))]
     for title, members in (("Lowest scores", reduction.lowest), ("Highest scores", reduction.highest)):
-        rows: list[Row] = [
-            [_cell(each.sample_id), _cell(each.score), "" if each.outcome == "scored" else each.outcome]
-            for each in members
-        ]
+        rows: list[Row] = []
+        for each in members:
+            outcome = "" if each.outcome == "scored" else each.outcome
+            rows.append([_cell(each.sample_id), _cell(each.score), outcome])
         shown = simple_table(["query", TableColumn("score", number=True), "outcome"], rows)
         sections.append(_section(title, [without_empty_columns(shown)] if rows else []))
     return sections
@@ -699,9 +700,8 @@ def _query_sections(query: QueryExplanation) -> list[ReportSection]:
 
 def _answer_blocks(answer: RepeatExplanation) -> list[Block]:
     if answer.derivation is not None:
-        return [
-            block for place, step in enumerate(answer.derivation.steps, start=1) for block in _step_blocks(place, step)
-        ]
+        steps = enumerate(answer.derivation.steps, start=1)
+        return list(chain.from_iterable(_step_blocks(place, step) for place, step in steps))
     counts = "it leaves the value" if answer.counts_as is None else f"it counts as {format_number(answer.counts_as)}"
     status, _, reason = answer.outcome.partition(":")
     message = {

@@ -17,7 +17,7 @@ from ..compare.rendering import forest_plot, forest_rows
 from ..compare.runs import DifferencePart, MetricSplit
 from ..compare.types import CompareReport, ComparisonKind, MetricComparison
 from ..core.reduce import Clusters
-from ..core.results import Results, display_name
+from ..core.results import Results, display_name, to_json_value
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..perturb.documents import ARMS_KIND, Level, level_text
@@ -61,13 +61,10 @@ def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
     """Every metric with its interval, by target; several runs are grouped by metric."""
     if isinstance(results, Mapping):
         names = dict.fromkeys(result.name for result in chain.from_iterable(results.values()))
-        rows = [
-            _several_runs_row(result, run)
-            for name in names
-            for run, each in results.items()
-            for result in each
-            if result.name == name
-        ]
+        rows = []
+        for name in names:
+            for run, each in results.items():
+                rows += [_several_runs_row(result, run) for result in each if result.name == name]
         return interval_chart(rows, title=title or "Scores of each run, with 95 % intervals")
     return interval_chart(interval_rows(results), title=title or "Scores with 95 % intervals")
 
@@ -118,11 +115,9 @@ def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
 def slice_rows(result: MetricResult, name: str, title: str) -> list[dict[str, Any]]:
     """The rows of ``slices_chart`` for one slice of a metric, under a title."""
     ends = metric_range(result.name, result.signature)
-    return [
-        {**result_row(part, group), "slice": title, "group": group, **({} if ends is None else {"range": ends})}
-        for group, part in result.slices[name].items()
-        if isinstance(part, MetricResult)
-    ]
+    own = {"slice": title} if ends is None else {"slice": title, "range": ends}
+    parts = [(group, part) for group, part in result.slices[name].items() if isinstance(part, MetricResult)]
+    return [{**result_row(part, group), "group": group, **own} for group, part in parts]
 
 
 def plot_curve_over_k(
@@ -190,7 +185,7 @@ def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: 
 
 
 def _floats(scores: Sequence[float | None]) -> Floats:
-    return np.array([math.nan if score is None else score for score in scores])
+    return np.array(scores, np.float64)  # NaN for None
 
 
 def answer_metric(results: Results) -> MetricResult:
@@ -300,7 +295,7 @@ class Curve:
         }
 
     def _point(self, point: CurvePoint) -> dict[str, Any]:
-        values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(point).items()}
+        values = {**to_json_value(asdict(point)), "level": point.level}
         return {self.axis: values.pop("level"), **values}
 
 

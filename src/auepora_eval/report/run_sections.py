@@ -397,9 +397,8 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         if usage:
             total = usage.get("total") or {}
             rows: list[Row] = [_row("all", total)]
-            rows += [
-                _row(f"metric {name}" if name else "shared by metrics", part) for name, part in _parts(usage, "metrics")
-            ]
+            for name, part in _parts(usage, "metrics"):
+                rows.append(_row(f"metric {name}" if name else "shared by metrics", part))
             rows += [_row(f"judge {name}", part) for name, part in _parts(usage, "critics")]
             groups.append(RowGroup(rows, run.group_title))
             reasons.update(total.get("failed") or {})

@@ -172,8 +172,9 @@ def coverage_notes(result: MetricResult) -> list[str]:
 def _reasons_text(reasons: dict[str, int]) -> str:
     if not reasons:
         return ""
-    reason_texts = [f"{reason} {count:,}" if len(reasons) > 1 else reason for reason, count in reasons.items()]
-    return f" ({', '.join(reason_texts)})"
+    if len(reasons) == 1:
+        return f" ({next(iter(reasons))})"
+    return f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})"
 
 
 def alternative_values(result: MetricResult) -> str:
@@ -615,19 +616,15 @@ def _quality_section(
         bins = quality_rows(each.first_hit, scores, bounds=bounds, clusters=run.clusters)
         if not bins:
             continue
-        named = [{**row, "rank": "not returned" if row["rank"] == "none" else row["rank"]} for row in bins]
+        named, rows = [], list[Row]()
+        for row in bins:
+            is_missing = row["rank"] == "none"
+            named.append({**row, "rank": "not returned" if is_missing else row["rank"]})
+            title = "not returned" if is_missing else f"rank {row['rank']}"
+            rows.append([Cell(title), f"{row['n']:,}", value_text(row["value"]), interval_text(_ends(row))])
         chart = charts.quality_by_rank(named, name, title=run.label if run.letter else name)
         caption = f"Mean {name}, with 95 % intervals and the number of queries."
         figures.append(Figure(chart, caption, run.figure_width, "rank"))
-        rows: list[Row] = [
-            [
-                Cell("not returned" if row["rank"] == "none" else f"rank {row['rank']}"),
-                f"{row['n']:,}",
-                value_text(row["value"]),
-                interval_text(_ends(row)),
-            ]
-            for row in bins
-        ]
         groups.append(RowGroup(rows, run.group_title))
     if not figures:
         return None
@@ -709,13 +706,13 @@ def timeline(output: SystemOutputs) -> list[TimelineRow]:
         query = step.get("query")
         rows.append(
             TimelineRow(
-                f"Step {number}{': ' + str(step['name']) if step.get('name') else ''}",
-                seconds_text(seconds) if seconds else "",
-                at / whole,
-                seconds / whole,
-                "" if query is None else str(query),
-                [str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
-                rest,
+                name=f"Step {number}: {step['name']}" if step.get("name") else f"Step {number}",
+                seconds=seconds_text(seconds) if seconds else "",
+                start=at / whole,
+                length=seconds / whole,
+                query="" if query is None else str(query),
+                retrieved=[str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
+                more=rest,
             )
         )
         at += seconds

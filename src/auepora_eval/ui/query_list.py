@@ -160,7 +160,7 @@ class QueryListPage:
         self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
         self.runs = [record.run_id for record in self.records]
-        self.filter = SampleFilter.from_params(params)
+        self.filter = params.sample_filter()
         self.table = query_table(self.workbench, self.records)
         self.error = ""
         """Why the condition of the menu is left out."""

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from ..grades.corrections import runs_of_dataset
-from ..queries.filters import Condition, SampleFilter
+from ..queries.filters import Condition
 from ..queries.marked_texts import Mark, content_words, reference_marks, split_marks, split_pieces
 from ..queries.view import GoldMarks
 from ..render.html import shorten
@@ -56,7 +56,7 @@ def query_page(request: PageRequest) -> HTMLResponse:
         to_text=to_text,
         neighbours=neighbours(request, runs, address),
         cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=sample.cluster))),
-        conditions=SampleFilter.from_params(request.parameters).conditions,
+        conditions=request.parameters.sample_filter().conditions,
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
         num_others=len(_other_records(workbench, first.record, set(address.runs))),
         proposals=sample_proposals(workbench, first.record, sample, address.with_sample(address.sample_id)),
@@ -74,7 +74,7 @@ def neighbours(request: PageRequest, runs: Sequence[QueryRun], address: QueryAdd
     workbench = request.workbench
     if address.filters or len({run.record.fingerprint for run in runs}) > 1:
         table = query_table(workbench, [run.record for run in runs])
-        rows = SampleFilter.from_params(request.parameters).rows(table)
+        rows = request.parameters.sample_filter().rows(table)
         found = np.flatnonzero(rows == table.row_of(address.sample_id)).tolist()
         place, total = found[0] if found else None, len(rows)
 

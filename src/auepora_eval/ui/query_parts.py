@@ -15,7 +15,7 @@ from ..core.conventions import Match
 from ..core.derivation import format_subject
 from ..core.metrics_base import apply_failure_policy
 from ..core.results import display_name, metric_labels, to_json_value
-from ..core.types import MetricResult, Response, SystemOutputs, TargetCategory
+from ..core.types import Response, SystemOutputs, TargetCategory
 from ..features.matching import MATCH_WORDS
 from ..queries.columns import ScoreColumn
 from ..queries.marked_texts import (
@@ -264,15 +264,12 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
     names = dict.fromkeys(name for run in runs for name in run.columns.results)
     rows = []
     for name in names:
-        columns = [None if run.position is None else run.columns.scores(name) for run in runs]
+        columns = [run.scores(name) for run in runs]
         known = [column for column in columns if column is not None]
         if not known:
             continue
         label, match = display_name(known[0].result), coarsest([result_match(column.result) for column in known])
-        found = [
-            (None, "") if column is None or run.position is None else column.score_at(run.position)
-            for column, run in zip(columns, runs, strict=True)
-        ]
+        found = [run.score(name) for run in runs]
         is_mixed = any(result_match(column.result) != match for column in known)
         again = _matched_scores(runs, found, name, match) if is_mixed else []
         if again:
@@ -284,7 +281,17 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         is_skipped = all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found)
         difference = _difference(known, [value for value, _ in found], is_alike=bool(again))
         lower = not known[0].meta.higher_score_is_better
-        rows.append(QueryScore(name, label, known[0].result.target, lower, is_skipped, cells, difference))
+        rows.append(
+            QueryScore(
+                name=name,
+                metric=label,
+                target=known[0].result.target,
+                lower_is_better=lower,
+                is_skipped=is_skipped,
+                cells=cells,
+                difference=difference,
+            )
+        )
     return rows
 
 
@@ -311,18 +318,14 @@ def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> 
     if not outcome or run.sample is None:
         return cell
     cell["derivation"] = derivation_url(run.record, name, run.sample.sample_id)
-    number = "" if value is None else score_number(run.columns.results[name], value)
+    # Two decimals for metrics from 0 to 1, else as the metric is written.
+    number = "" if value is None else metric_number(replace(run.columns.results[name], interval=None), value)
     if outcome == "scored":
         return cell | {"text": number or "n/a", "outcome": ""}
     status, _, reason = outcome.partition(":")
     words = f"{status.replace('_', ' ')}: {reason}" if reason else status.replace("_", " ")
     words = f"{words}, counted as" if number else words
     return cell | {"text": number or "–", "tone": "muted" if status == "skipped" else "bad", "outcome": words}
-
-
-def score_number(result: MetricResult, value: float) -> str:
-    """The score of one query: two decimals for metrics from 0 to 1, else as the metric is written."""
-    return metric_number(replace(result, interval=None), value)
 
 
 def _difference(

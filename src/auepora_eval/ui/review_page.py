@@ -278,7 +278,7 @@ def save_set(request: PageRequest) -> Response:
     workbench, form = request.workbench, request.form_fields
     records, name = records_of(workbench, form), form.get("name", "").strip()
     table = query_table(workbench, records)
-    made = SampleFilter.from_params(form).make_set(
+    made = form.sample_filter().make_set(
         table, name, reason=form.get("reason", ""), created_by=form.get("by", "")[:MAX_NAME]
     )
     save_sample_set(workbench.labels, made)
@@ -291,7 +291,7 @@ def open_queue(request: PageRequest) -> Response:
     """Open the answers of a filter as a queue: a batch of picked samples."""
     workbench, form = request.workbench, request.form_fields
     records = records_of(workbench, form)
-    record, table, chosen = records[-1], query_table(workbench, records), SampleFilter.from_params(form)
+    record, table, chosen = records[-1], query_table(workbench, records), form.sample_filter()
     states = table.states(len(records) - 1)
     ids = [table.ids[row] for row in chosen.rows(table).tolist() if states[row] in (ANSWERED, EMPTY)]
     if not ids:

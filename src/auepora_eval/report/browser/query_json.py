@@ -111,12 +111,13 @@ def output_json(
     return json_bytes(value)
 
 
-def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
+def query_json(samples: Sequence[bytes], sides: Sequence[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
     """One query: its samples (one, unless the runs have different datasets), and per run the sample index, the outputs
     of all repeats, and the judgements."""
-    runs_json = [
-        b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides
-    ]
+    runs_json = [b"null"] * len(sides)
+    for run, side in enumerate(sides):
+        if side is not None:
+            runs_json[run] = b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2]))
     return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(runs_json))
 
 

@@ -87,6 +87,14 @@ _CHANGES = {"better": (1,), "worse": (-1,), "same": (0,), "changed": (1, -1)}
 _PAIRS = {"both-right": (True, True), "a-only": (True, False), "b-only": (False, True), "both-wrong": (False, False)}
 _HIT_CODES: dict[str, tuple[int, ...]] = {name: (1 + place,) for place, name in enumerate(HITS)}
 _HIT_CODES |= {"win": (1, 5), "lost": _HIT_CODES["regression"]}
+_WORDS: dict[str, Sequence[str]] = {
+    "metric": (*_OUTCOMES, *_CHANGES, *_PAIRS),
+    "rank": ("none",),
+    "answer": ANSWERS,
+    "hit": ("hit", "miss", *_HIT_CODES),
+    "change": [cause.value.replace("_", "-") for cause in Cause],
+}
+"""The values of fields that are words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,18 +338,7 @@ def _short(text: str) -> str:
 def _check(condition: Condition, text: str, *, quoted: bool) -> None:
     """Raise if operator, value and field do not fit."""
     field, ordered = condition.field, condition.operator not in ("=", "!=")
-    words: Iterable[str] = ()
-    match field:
-        case "metric":
-            words = (*_OUTCOMES, *_CHANGES, *_PAIRS) if condition.run != "diff" else ()
-        case "rank":
-            words = ("none",)
-        case "answer":
-            words = ANSWERS
-        case "hit":
-            words = ("hit", "miss", *_HIT_CODES)
-        case "change":
-            words = [cause.value.replace("_", "-") for cause in Cause]
+    words = () if condition.run == "diff" else _WORDS.get(field, ())
     where = f"'{_short(text)}': "
     if condition.run and field not in ("metric", *_RUN_FIELDS):
         raise BadValueError(f"{where}{field} does not belong to a run; leave out {condition.run}.")

@@ -74,7 +74,7 @@ def blocks_markdown(blocks: Iterable[Block], *, level: int = 3) -> str:
 
 
 def _section(section: ReportSection) -> list[str]:
-    texts = chain.from_iterable(_block(block, level=3) for block in section.blocks)
+    texts = list(chain.from_iterable(_block(block, level=3) for block in section.blocks))
     heading = f"## {escape_markdown(section.title)}" if section.title else ""
     return [heading, escape_markdown(section.lead), *texts] if texts else []
 

@@ -120,7 +120,7 @@ class QueryListing:
         ids = [sample_id.encode("utf-8", "surrogatepass") for sample_id in self.table.ids]
         digests = b"".join(hashlib.blake2b(sample_id, digest_size=8).digest() for sample_id in ids)
         hashes = np.frombuffer(digests, np.uint64)
-        labels = (codes for _, _, codes in self._labels())
+        labels = (self.table.label_groups(name)[1] for name in self._labels())
         strata = groups
         for codes in (outcomes, *labels):
             strata = np.unique(strata * (int(codes.max()) + 1) + codes, return_inverse=True)[1].reshape(-1)
@@ -199,7 +199,7 @@ class QueryListing:
             "ids": [self.table.ids[row] for row in self.rows.tolist()],
             "starts": questions,
             "clusters": self._clusters(),
-            "labels": [self._label_column(*label, columns) for label in self._labels()],
+            "labels": [self._label_column(name, columns) for name in self._labels()],
             "metrics": self._metric_columns(columns),
             "query_blocks": query_blocks.starts,
             "document_blocks": document_blocks.starts,
@@ -264,19 +264,14 @@ class QueryListing:
 
     # --- labels ------------------------------------------------------------------------------------------------------
 
-    def _labels(self) -> list[LabelGroups]:
+    def _labels(self) -> list[str]:
         """The labels with few distinct values. A sample may have several values of one label."""
-        found: list[LabelGroups] = []
-        for name in self.table.labels:
-            if len(found) < MAX_LABELS and len(self.table.label_values(name)) <= MAX_VALUES:
-                groups, codes = self.table.label_groups(name)
-                found.append((name, groups, codes))
-        return found
+        few = [name for name in self.table.labels if len(self.table.label_values(name)) <= MAX_VALUES]
+        return few[:MAX_LABELS]
 
-    def _label_column(
-        self, name: str, groups: list[tuple[str, ...]], codes: Rows, columns: ColumnBuffer
-    ) -> dict[str, Any]:
+    def _label_column(self, name: str, columns: ColumnBuffer) -> dict[str, Any]:
         """A label, with the groups of values that occur in the list."""
+        groups, codes = self.table.label_groups(name)
         used, numbers = np.unique(codes[self.rows], return_inverse=True)
         listed = [groups[code] for code in used.tolist()]
         return {"name": name, "groups": listed, "codes": columns.put(compact_codes(numbers.reshape(-1), len(used)))}
@@ -328,10 +323,6 @@ class QueryListing:
             entry["causes"] = column.causes
             entry["cause_codes"] = put(column.cause_codes, 0)
         return entry
-
-
-LabelGroups = tuple[str, list[tuple[str, ...]], Rows]
-"""The name of a label, its distinct groups of values, and for each query the number of its group."""
 
 
 def _right_from(table: QueryTable, name: str) -> float | None:

@@ -518,16 +518,7 @@ class ChartView:
         """Its layers, on their scales."""
         x, y = self._scale("x"), self._scale("y")
         return [
-            Layer(
-                mark=layer["mark"],
-                encoding=layer["encoding"],
-                rows=layer["data"]["values"],
-                x=x,
-                y=y,
-                width=self.width,
-                height=self.height,
-                paint=self.paint,
-            )
+            Layer(layer["mark"], layer["encoding"], layer["data"]["values"], x, y, self.width, self.height, self.paint)
             for layer in self.spec["layer"]
         ]
 

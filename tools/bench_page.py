@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from auepora_eval.bench.entries import MARKS, Benchmark, Part, all_benchmarks
-from auepora_eval.bench.pages import differences, licence_text, spec_text
+from auepora_eval.bench.pages import differences, licence_text, source_text, spec_text
 from auepora_eval.render.markdown import escape_markdown, markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "bench.md"
@@ -89,7 +89,7 @@ def _part(split: str, part: Part) -> str:
     rows = []
     for name, published in part.metrics.items():
         ours = "" if published.ours is None else f"`{spec_text(published.ours)}`"
-        rows.append([escape_markdown(name), f"`{spec_text(published.metric).replace('|', '/')}`", ours])
+        rows.append([escape_markdown(name), f"`{source_text(published).replace('|', '/')}`", ours])
     return f"{lead}\n\n{markdown_table(('number', 'metric', 'ours'), rows)}"
 
 

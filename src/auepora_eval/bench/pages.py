@@ -12,7 +12,7 @@ from typing import Any
 from ..core.grouping import group_pairs
 from ..plan.resources import used_resources
 from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, simple_table
-from .entries import MARKS, Benchmark, Part
+from .entries import MARKS, Benchmark, Part, PublishedMetric
 from .scoring import Checked, Scored
 
 MAX_LINES = 25
@@ -99,8 +99,16 @@ def _metrics_table(part: Part) -> Table:
     for name, published in part.metrics.items():
         ours = "" if published.ours is None else spec_text(published.ours)
         needs = ", ".join(sorted(set(used_resources(published.metric))))
-        rows.append([name, spec_text(published.metric), ours, needs])
+        rows.append([name, source_text(published), ours, needs])
     return simple_table(("number", "metric", "ours", "needs"), rows)
+
+
+def source_text(published: PublishedMetric) -> str:
+    """What a number is computed from, in a line."""
+    if published.column is None:
+        return spec_text(published.metric)
+    against = f" against {published.against}" if published.against else ""
+    return f"{published.column}{against}"
 
 
 def spec_text(spec: Any) -> str:

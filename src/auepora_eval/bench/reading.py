@@ -126,6 +126,8 @@ def _rows(reading: Reading, path: Path, settings: Mapping[str, Any], *, of_outpu
             record[name] = joined[name].get(str(select(record, join.on)), {})
         with _errors_at(path, line):
             row = _row(extract_values(record, extracts), columns)
+            if "sample_id" not in row:
+                raise LineError(f"there is nothing at {quote_text(columns['sample_id'])}, which is the id of a sample")
         times[row["sample_id"]] += 1
         if reading.number_repeats and times[row["sample_id"]] > 1:
             row["sample_id"] += f"#{times[row['sample_id']]}"
@@ -176,7 +178,8 @@ def _row(record: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
     for start, field in _DOCUMENTS.items():
         texts, ids = found.pop(f"{start}_texts", None), found.pop(f"{start}_ids", None)
         if texts is not None or ids is not None:
-            row[field] = _documents(texts, ids, f"{start}_texts", is_ranking=field == "retrieved")
+            path = columns.get(f"{start}_texts", f"{start}_ids")
+            row[field] = _documents(texts, ids, path, is_ranking=field == "retrieved")
     if "slots" in found:
         slotted = slotted_reference(found.pop("slots"), columns["slots"])
         texts = [*found.pop("reference_answers", ()), slotted.text]

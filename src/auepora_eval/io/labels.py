@@ -213,7 +213,7 @@ class LabelEvent:
         """Return the event as stored in a file, without empty values."""
         values = {"event": self.event, **({} if self.key is None else self.key._asdict())}
         values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id, "claim": self.claim}
-        return {name: one for name, one in values.items() if one or name == "annotator"}
+        return {name: value for name, value in values.items() if value or name == "annotator"}
 
 
 def unclear_reason(comment: str = "") -> str:
@@ -293,10 +293,10 @@ class LabelJournal(Journal[Label | LabelEvent]):
         """Return the labels and skips of the annotator's last submission that are in force; empty if there is none."""
         with self._mutex:
             found: list[Label | LabelEvent] = []
-            for one in reversed(self._by_annotator.get(annotator, {}).values()):
-                if found and (one.id is None or one.id != found[0].id):
+            for label in reversed(self._by_annotator.get(annotator, {}).values()):
+                if found and (label.id is None or label.id != found[0].id):
                     break
-                found.insert(0, one)
+                found.insert(0, label)
             return found
 
     def _clear(self) -> None:
@@ -540,7 +540,7 @@ def _parse_topic(values: dict[str, Any]) -> NuggetTopic:
     except AueporaError as error:
         raise LineError(str(error)) from error
     return NuggetTopic(
-        str(qid), tuple(nuggets), query, {key: one for key, one in values.items() if key not in _TOPIC_KEYS}
+        str(qid), tuple(nuggets), query, {key: value for key, value in values.items() if key not in _TOPIC_KEYS}
     )
 
 

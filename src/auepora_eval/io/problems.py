@@ -221,7 +221,7 @@ def replace_invalid_values(raw: object) -> list[str]:
     """Replace all numbers and strings that JSON in UTF-8 cannot represent, and return messages about them."""
     found = list(_invalid_values(raw))
     for _, value, holder, place in sorted(
-        found, key=lambda one: one[3] is None
+        found, key=lambda problem: problem[3] is None
     ):  # keys last: values are found by their keys
         if place is None:
             moved = holder.pop(value)
@@ -382,14 +382,14 @@ def _invalid_parts(value: Any, kind: Any, path: str) -> list[msgspec.ValidationE
         own = str(error)
     found: list[msgspec.ValidationError] = []
     parts: list[tuple[Any, Any, str]] = []
-    for one in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
-        origin, inner = get_origin(one) or one, get_args(one)
+    for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+        origin, inner = get_origin(part) or part, get_args(part)
         if isinstance(value, list) and origin is list:
             parts += [(item, inner[0], f"{path}[{index}]") for index, item in enumerate(value)]
         elif isinstance(value, dict) and origin is dict:
             parts += [(item, inner[1], f"{path}.{key}") for key, item in value.items()]
         elif isinstance(value, dict) and isinstance(origin, type) and issubclass(origin, msgspec.Struct):
-            found += _invalid_fields(value, one, path, others=not origin.__struct_config__.forbid_unknown_fields)
+            found += _invalid_fields(value, part, path, others=not origin.__struct_config__.forbid_unknown_fields)
     for part in parts:
         found += _invalid_parts(*part)
     if found:

@@ -400,9 +400,9 @@ def _groups(values: Mapping[str, Any], layout: RecordLayout) -> list[list[str]]:
     return groups
 
 
-def _is_ids_against_texts(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
+def _is_ids_against_texts(pairs: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
     """Whether the first has only ids and the second only texts."""
-    return one[0][0] is not None and other[0][0] is None and not any(text for _, text in one)
+    return pairs[0][0] is not None and other[0][0] is None and not any(text for _, text in pairs)
 
 
 def _pairs(
@@ -430,7 +430,7 @@ def _convert_list(
     if found is None:
         return None
     errors = ErrorCollector()
-    converted = errors.call_each(convert, [(one, f"{name}[{index}]") for index, one in enumerate(found)])
+    converted = errors.call_each(convert, [(value, f"{name}[{index}]") for index, value in enumerate(found)])
     errors.raise_errors()
     return converted
 

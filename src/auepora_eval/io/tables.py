@@ -219,13 +219,13 @@ def detect_delimiter(path: Path, text: str) -> str:
     text = text[:_HEAD]
     is_cut = len(text.encode()) >= _HEAD
     columns: dict[str, int] = {}
-    for one in (",", ";", "\t", "|"):
-        rows = list(islice(split_csv(text, one), _COMPARED_ROWS))
+    for delimiter in (",", ";", "\t", "|"):
+        rows = list(islice(split_csv(text, delimiter), _COMPARED_ROWS))
         widths = [len(cells) for _, cells in rows[: -1 if is_cut else None] if not isinstance(cells, LineError)]
         if len(set(widths)) == 1 < widths[0]:
-            return one
-        columns[one] = widths[0] if widths else 0
-    return max(columns, key=lambda one: columns[one])
+            return delimiter
+        columns[delimiter] = widths[0] if widths else 0
+    return max(columns, key=lambda delimiter: columns[delimiter])
 
 
 def table_header(path: Path, text: str, kind: TableKind, options: TableOptions) -> list[str]:
@@ -284,7 +284,7 @@ def _excel_rows(path: Path, sheet: str | None) -> list[Row]:
             raise DataFileError(path, None, f"there is no sheet {quote_text(sheet)}; the sheets are {known}")
         cells = workbook[sheet or workbook.sheetnames[0]]
         cells.reset_dimensions()  # some programs write a wrong size
-        rows = [(number, [_cell_text(one) for one in row]) for number, row in enumerate(cells.values, start=1)]
+        rows = [(number, [_cell_text(cell) for cell in row]) for number, row in enumerate(cells.values, start=1)]
     except _WORKBOOK_DAMAGE as error:
         raise _reading_error(path, "Excel", error) from error
     finally:

@@ -250,8 +250,8 @@ def _span_text(attributes: Mapping[str, Any], kind: str, events: Events, *, answ
     side = "output" if answer else "input"
     whole = _attribute_text(attributes, f"{side}.value", f"{side}.mime_type", answer=answer)
     from_messages = _text_of_messages(attributes, events, _MESSAGE_ATTRIBUTES[side], answer=answer)
-    one, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
-    text = other if one is None else one
+    preferred, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
+    text = other if preferred is None else preferred
     return _attribute_text(attributes, f"traceloop.entity.{side}", "", answer=answer) if text is None else text
 
 
@@ -411,12 +411,12 @@ def read_spans(path: Path, problems: Problems) -> Iterator[TraceSpan | str]:
         except (LineError, RecursionError) as error:
             problems.add_all(path, line, _messages(error), record=place)
             continue
-        for number, one in enumerate(records, start=1):
+        for number, span in enumerate(records, start=1):
             record = number if len(records) > 1 else place
             trace_id = None
             try:
-                trace_id = _id(one, _TRACE)
-                yield _span(one, line, record, trace_id)
+                trace_id = _id(span, _TRACE)
+                yield _span(span, line, record, trace_id)
             except (LineError, RecursionError) as error:
                 problems.add_all(path, line, _messages(error), record=record)
                 if trace_id is not None:

@@ -262,8 +262,8 @@ def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool:
     again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
     if len(again):
         order = np.lexsort((-levels, keys))
-        one, two = order[again - 1], order[again]
-        if (queries[one] != queries[two]).any() or not docs.equal(one, docs, two):
+        first, second = order[again - 1], order[again]
+        if (queries[first] != queries[second]).any() or not docs.equal(first, docs, second):
             return None
         order = np.delete(order, again)
     lines = np.sort(order)

@@ -61,8 +61,10 @@ def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem
             found.append(Problem(path, line, f"labels.{error}", record))
         found += [Problem(path, line, message, record) for message in _group_problems(sample)]
         expected = sample.metadata.get("expected_doc_ids")
-        if expected is not None and not (isinstance(expected, list) and all(isinstance(one, str) for one in expected)):
-            numbers = isinstance(expected, list) and any(isinstance(one, int) for one in expected)
+        if expected is not None and not (
+            isinstance(expected, list) and all(isinstance(doc_id, str) for doc_id in expected)
+        ):
+            numbers = isinstance(expected, list) and any(isinstance(doc_id, int) for doc_id in expected)
             message = f"field 'metadata.expected_doc_ids' must be a list of ids{PUT_IN_QUOTES if numbers else ''}"
             found.append(Problem(path, line, message, record))
     return found
@@ -623,14 +625,14 @@ def _unmatched_ids(
     if not sample_positions or not output_positions:
         return [], []
     missing = {
-        one: where
-        for one, where in sample_positions.items()
-        if one not in output_positions and one not in outputs.found.unreadable_ids
+        sample_id: where
+        for sample_id, where in sample_positions.items()
+        if sample_id not in output_positions and sample_id not in outputs.found.unreadable_ids
     }
     unknown = {
-        one: where
-        for one, where in output_positions.items()
-        if one not in sample_positions and one not in samples.found.unreadable_ids
+        sample_id: where
+        for sample_id, where in output_positions.items()
+        if sample_id not in sample_positions and sample_id not in samples.found.unreadable_ids
     }
     try:
         require_same_questions(outputs.path, outputs.records, (read.sample for read in samples.records))
@@ -646,24 +648,29 @@ def _unmatched_ids(
     near = missing if 0 < len(missing) <= MAX_SUGGESTIONS and len(unknown) <= MAX_SUGGESTIONS else {}
     return (
         [
-            Problem(samples.path, line, f"sample {one!r} has no output in {outputs.path}{no_output}", record)
-            for one, (line, record) in missing.items()
+            Problem(samples.path, line, f"sample {sample_id!r} has no output in {outputs.path}{no_output}", record)
+            for sample_id, (line, record) in missing.items()
         ],
         [
             Problem(
                 outputs.path,
                 line,
-                f"no sample of {samples.path} has the sample_id {one!r}{no_sample}{did_you_mean(one, near)}",
+                f"no sample of {samples.path} has the sample_id {sample_id!r}{no_sample}"
+                f"{did_you_mean(sample_id, near)}",
                 record,
             )
-            for one, (line, record) in unknown.items()
+            for sample_id, (line, record) in unknown.items()
         ],
     )
 
 
 def _sort_problems(lists: list[list[Problem]]) -> list[Problem]:
     """Sort the problems of each file by line, without duplicates: a record may be read for both roles."""
-    ordered = [one for some in lists for one in sorted(some, key=lambda one: (one.line or 0, one.record or 0))]
+    ordered = [
+        problem
+        for some in lists
+        for problem in sorted(some, key=lambda problem: (problem.line or 0, problem.record or 0))
+    ]
     return list(dict.fromkeys(ordered))
 
 

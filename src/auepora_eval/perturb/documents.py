@@ -107,7 +107,7 @@ class Sweep:
             kind, equals, levels = spec.partition("=")
             if not equals:
                 raise BadValueError(f"'{spec}' has no rates; write KIND=RATES, such as noise=0,0.2,0.4")
-            return cls._validated(kind.strip(), [one.strip() for one in levels.split(",")])
+            return cls._validated(kind.strip(), [level.strip() for level in levels.split(",")])
         if not isinstance(spec, Mapping) or len(spec) != 1:
             raise BadValueError(f"name one kind of perturbation with its rates, such as noise=0,0.2,0.4; not {spec!r}")
         ((kind, rates),) = spec.items()
@@ -209,7 +209,7 @@ def counterfactual_document(
 def _replace_answers(text: str, answers: Iterable[str], wrong: str) -> str:
     """The text with each answer replaced: whole words, any case, the longest answer first."""
     right_answers = sorted(
-        {answer.strip().rstrip(".!?") for answer in answers} - {""}, key=lambda one: (-len(one), one)
+        {answer.strip().rstrip(".!?") for answer in answers} - {""}, key=lambda answer: (-len(answer), answer)
     )
     if not right_answers:
         return text
@@ -414,7 +414,7 @@ class Perturber:
             return [], {"dropped": _ids([document.doc for document in retrieved])} if retrieved else {}
         record: PerturbationRecord = {}
         items = self._drop_relevant(sample, retrieved, record)
-        documents = [one.doc for one in items]
+        documents = [item.doc for item in items]
         documents = self._edit_relevant(sample, documents, record)
         documents = self._inject_noise(sample, documents, {document.doc.doc_id for document in retrieved}, record)
         documents = self._duplicate(sample, documents, record)
@@ -437,8 +437,8 @@ class Perturber:
         if not self.perturbation.drop:
             return items
         hit = [self._selects(sample, "drop", item.doc) for item in items]
-        _record_ids(record, "dropped", [one.doc for one, gone in zip(items, hit, strict=True) if gone])
-        return [one for one, gone in zip(items, hit, strict=True) if not gone]
+        _record_ids(record, "dropped", [item.doc for item, gone in zip(items, hit, strict=True) if gone])
+        return [item for item, gone in zip(items, hit, strict=True) if not gone]
 
     def _edit_relevant(
         self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord

@@ -79,7 +79,7 @@ class Payload:
         """The payload for a sample: kind, text and success; ``None`` where the sample lacks what it needs."""
         word = _WORDS[int(hash_uniform(seed, sample.sample_id, "payload word") * len(_WORDS))]
         wrong = sample.metadata.get("wrong_answer") if isinstance(sample.metadata, Mapping) else None
-        wrong = next((one for one in wrong if isinstance(one, str)), None) if isinstance(wrong, list) else wrong
+        wrong = next((text for text in wrong if isinstance(text, str)), None) if isinstance(wrong, list) else wrong
         values = {
             "query": sample.query,
             "word": word,

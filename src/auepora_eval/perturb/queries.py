@@ -353,14 +353,16 @@ def _variant(base: EvaluationSample, query: str, perturber: QueryPerturber, numb
 
 def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) -> list[QueryPerturber]:
     several = isinstance(perturbers, Iterable) and not isinstance(perturbers, str)
-    listed: list[Any] = [as_perturber(one) for one in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
+    listed: list[Any] = [as_perturber(perturber) for perturber in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
     if not listed:
         raise BadValueError("no perturber is given; give at least one, such as Typo(0.05)")
     seen: set[str] = set()
-    for one in listed:
-        name, scenario = getattr(one, "name", None), getattr(one, "scenario", None)
-        if isinstance(one, type) or not callable(getattr(one, "perturb", None)):
-            raise BadTypeError(f"{one!r:.100} is not a perturber: it needs a name, a scenario and perturb(query, rng)")
+    for perturber in listed:
+        name, scenario = getattr(perturber, "name", None), getattr(perturber, "scenario", None)
+        if isinstance(perturber, type) or not callable(getattr(perturber, "perturb", None)):
+            raise BadTypeError(
+                f"{perturber!r:.100} is not a perturber: it needs a name, a scenario and perturb(query, rng)"
+            )
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise BadValueError(
                 f"a perturber's name becomes part of ids: letters, digits, '_', '-' and '.'; not {name!r}"
@@ -376,7 +378,7 @@ def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) ->
 
 def _require_new_ids(rows: Sequence[EvaluationSample], families: Iterable[Sequence[EvaluationSample]]) -> None:
     taken_ids = {row.sample_id for row in rows}
-    for variant in (one for family in families for one in family):
+    for variant in (sample for family in families for sample in family):
         if variant.sample_id in taken_ids:
             raise DuplicateIdError(
                 f"the id {variant.sample_id!r} of a variant is already the id of a sample; "

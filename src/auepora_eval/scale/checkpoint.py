@@ -200,7 +200,7 @@ def _put_scores(put: Any, name: str, scores: Scores) -> dict[str, Any]:
         put(f"{name}.key", pa.array(lines, pa.string()))
     if scores.cuts is not None:
         put(f"{name}.cut", pa.array(scores.cuts, pa.int8()))
-    repeats = [_put_scores(put, f"{name}.repeat{number}", one) for number, one in enumerate(scores.repeats or ())]
+    repeats = [_put_scores(put, f"{name}.repeat{number}", repeat) for number, repeat in enumerate(scores.repeats or ())]
     return {
         "name": name,
         "reasons": list(scores.reason_names),
@@ -246,8 +246,8 @@ def content_digest(scored: ScoredBatch) -> str:
             digest.update("\n".join(encode_keys(scores.keys) or ()).encode("utf-8", "surrogatepass"))
         if scores.cuts is not None:
             digest.update(scores.cuts.tobytes())
-        for one in scores.repeats or ():
-            take(one)
+        for repeat in scores.repeats or ():
+            take(repeat)
 
     for scores in scored.scores:
         take(scores)
@@ -294,7 +294,7 @@ def read_part(path: Path) -> CheckpointPart:
             gold_sums=about.get("gold_sums", {}),  # parts of earlier versions have none
             failed_outputs=int(table.schema.metadata.get(_FAILED_OUTPUTS, 0)),
         )
-        scores = [_read_scores(table, one) for one in about["metrics"]]
+        scores = [_read_scores(table, facts_of_metric) for facts_of_metric in about["metrics"]]
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise DataFileError(
             path, None, f"cannot be read as a part ({error}); delete it, and it is scored again"
@@ -303,7 +303,7 @@ def read_part(path: Path) -> CheckpointPart:
     scored = ScoredBatch(facts.rows, scores, notes, members)
     if content_digest(scored) != facts.digest:
         raise DataFileError(path, None, "was changed since it was written; delete it, and it is scored again")
-    return CheckpointPart(facts, scored, tuple(one["name"] for one in about["metrics"]))
+    return CheckpointPart(facts, scored, tuple(facts_of_metric["name"] for facts_of_metric in about["metrics"]))
 
 
 def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:
@@ -329,7 +329,7 @@ def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
         tuple(about["reasons"]),
         stats,
         decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
-        None if about["repeats"] is None else tuple(_read_scores(table, one) for one in about["repeats"]),
+        None if about["repeats"] is None else tuple(_read_scores(table, repeat) for repeat in about["repeats"]),
         cuts,
     )
 
@@ -447,8 +447,8 @@ class Manifest:
         names = ("input", "metrics", "slices", "conventions", "version", "specs")
         try:
             units = tuple(
-                CheckpointUnit(number, one["first"], one["rows"], one["batches"])
-                for number, one in enumerate(document["units"])
+                CheckpointUnit(number, described["first"], described["rows"], described["batches"])
+                for number, described in enumerate(document["units"])
             )
             return cls(units=units, **{name: document[name] for name in names})
         except (KeyError, TypeError) as error:
@@ -578,7 +578,7 @@ class CheckpointExecutor:
 
         def to_score() -> Iterator[Scorable]:
             for unit in self._manifest.units:
-                members = [one for one in islice(drawn, unit.batches) if isinstance(one, SourcedBatch)]
+                members = [member for member in islice(drawn, unit.batches) if isinstance(member, SourcedBatch)]
                 assert len(members) == unit.batches
                 self._lean = not members[0].keep
                 waiting.append((unit, self._is_finished(unit)))

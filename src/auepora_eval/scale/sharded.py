@@ -172,8 +172,8 @@ class RecordIndex:
         read = list(mapper(partial(_ids, role=self.role), units))
         firsts = np.cumsum([0, *(unit.count for unit in units)])[:-1]
         return IdHashes(
-            np.concatenate([one.ids for one in read]),
-            np.concatenate([one.absent + first for one, first in zip(read, firsts, strict=True)]),
+            np.concatenate([hashes.ids for hashes in read]),
+            np.concatenate([hashes.absent + first for hashes, first in zip(read, firsts, strict=True)]),
         )
 
     def id_ranges(self) -> Iterator[RecordRange]:
@@ -241,9 +241,9 @@ class RecordIndex:
         read: list[Any] = []
         by_file = samples_by_file if self.role == "samples" else outputs_by_file
         for file, found in by_file(self.ranges_of([rows])[0]):
-            for one in found:
-                named = one.sample if isinstance(one, ParsedSample) else one
-                read.append((file.path, one.line, named.sample_id))
+            for record in found:
+                named = record.sample if isinstance(record, ParsedSample) else record
+                read.append((file.path, record.line, named.sample_id))
         return read
 
     def require_distinct(self, ids: IdHashes) -> Rows:
@@ -520,7 +520,7 @@ def _answers_only(answers: RecordIndex) -> bool:
 
 
 def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
-    facts = [[(one.path, one.format, one.size, one.mtime) for one in side] for side in (samples, outputs)]
+    facts = [[(file.path, file.format, file.size, file.mtime) for file in side] for side in (samples, outputs)]
     return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -566,10 +566,10 @@ def _fetch(ray: Any, reference: Any) -> Iterator[IdHashes]:
         found: list[IdHashes | AueporaError] = ray.get(reference)
     except ray.exceptions.RayError as error:
         raise WorkerError(f"no worker could read the ids of some records: {error}") from error
-    for one in found:
-        if isinstance(one, AueporaError):
-            raise one
-        yield one
+    for hashes in found:
+        if isinstance(hashes, AueporaError):
+            raise hashes
+        yield hashes
 
 
 def _call_each(

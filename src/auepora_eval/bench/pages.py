@@ -26,17 +26,14 @@ def number_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def missing_extras(benchmark: Benchmark) -> list[str]:
-    """The extras that a benchmark needs and that are not installed."""
-    needed = [(extra, module) for extra, module in EXTRAS.items() if extra in benchmark.heading.needs]
-    return [extra for extra, module in needed if importlib.util.find_spec(module) is None]
-
-
 def status_text(benchmark: Benchmark, *, has_data: bool) -> str:
     """What a benchmark lacks: its data, a judge, an extra."""
     lacks = [] if has_data else ["needs data"]
-    lacks += [f"needs {name}" for name in benchmark.heading.needs if name not in EXTRAS]
-    lacks += [f"pip install 'auepora-eval[{extra}]'" for extra in missing_extras(benchmark)]
+    for name in benchmark.heading.needs:
+        if name not in EXTRAS:
+            lacks.append(f"needs {name}")
+        elif importlib.util.find_spec(EXTRAS[name]) is None:
+            lacks.append(f"pip install 'auepora-eval[{name}]'")
     return ", ".join(lacks) or "ready"
 
 

@@ -85,8 +85,9 @@ def find_data(benchmark: Benchmark, split: str | None, given: str | None) -> tup
         raise DataFileError(data, None, f"no such file; {_obtain(benchmark)}")
     if data is not None and data.is_file():
         return _data_of(benchmark, data), _split_of(benchmark, split, data)
-    folders = [data] if data is not None else list(_usual_folders(benchmark))
-    for folder in folders:
+    root = os.environ.get(DATA_VARIABLE)
+    usual = [Path(root) / benchmark.name, Path()] if root else [Path()]
+    for folder in usual if data is None else [data]:
         for name, path in _named_files(benchmark, split, folder):
             return _data_of(benchmark, path), name
     if data is None:
@@ -108,13 +109,6 @@ def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
     fitting = [found.split for found in recognise(path) if found.benchmark is benchmark]
     named = [name for name in names if _is_named(benchmark.parts[name], path)]
     return (fitting or named or names)[0]
-
-
-def _usual_folders(benchmark: Benchmark) -> Iterator[Path]:
-    root = os.environ.get(DATA_VARIABLE)
-    if root:
-        yield Path(root) / benchmark.name
-    yield Path()
 
 
 def _named_files(benchmark: Benchmark, split: str | None, folder: Path) -> Iterator[tuple[str, Path]]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -73,23 +72,6 @@ def metric_specs(part: Part) -> dict[str, Spec]:
             full_name = name + SUFFIXES[key]
             specs[full_name] = named_spec(spec, full_name)
     return specs
-
-
-def score_part(
-    benchmark: Benchmark,
-    split: str,
-    data: Path,
-    outputs: str | Path | None = None,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    resources: Mapping[str, Any] | None = None,
-    limit: int | None = None,
-) -> Scored:
-    """Read the files of a benchmark and compute its numbers; those that need a judge only where one is given."""
-    part = benchmark.parts[split]
-    chosen = parse_settings(part, settings or {})
-    loaded = load_part(part, data, outputs, settings=chosen, limit=limit)
-    return score_loaded(benchmark, split, loaded, settings=chosen, resources=resources)
 
 
 def score_loaded(
@@ -287,15 +269,11 @@ def check_example(benchmark: Benchmark, split: str, name: str) -> Checked:
 
 def score_example(benchmark: Benchmark, split: str, example: Example) -> Scored:
     """The numbers of an example."""
+    part = benchmark.parts[split]
+    settings = parse_settings(part, example.settings)
     outputs = None if example.outputs is None else benchmark.folder / example.outputs
-    return score_part(
-        benchmark,
-        split,
-        benchmark.folder / example.data,
-        outputs,
-        settings=example.settings,
-        resources=fixed_judges(example.resources),
-    )
+    loaded = load_part(part, benchmark.folder / example.data, outputs, settings=settings)
+    return score_loaded(benchmark, split, loaded, settings=settings, resources=fixed_judges(example.resources))
 
 
 def is_equal(value: float | None, expected: float, digits: int | None) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
@@ -126,7 +126,7 @@ def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
     write_lines(provenance_path(qrels), map(_encode_grade, grades))
 
 
-class GradeLog:
+class GradeLog(AbstractContextManager["GradeLog"]):
     """Appends grades to the provenance file as they arrive, so that none is lost by an interruption."""
 
     def __init__(self, qrels: str | Path) -> None:
@@ -150,9 +150,6 @@ class GradeLog:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
-
-    def __enter__(self) -> GradeLog:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -429,20 +429,16 @@ def iter_samples(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedSample]:
     """Yield the samples of a file with their lines."""
-    return _iter_records(Path(path), "samples", format, problems, columns)
+    path = Path(path)
+    return resolve_format(path, "samples", format, columns).read("samples", path, problems or Problems())
 
 
 def iter_outputs(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file with their lines."""
-    return _iter_records(Path(path), "outputs", format, problems, columns)
-
-
-def _iter_records(
-    path: Path, role: Role, format: str | None, problems: Problems | None, columns: Columns | None
-) -> Iterator[Any]:
-    return resolve_format(path, role, format, columns).read(role, path, problems or Problems())
+    path = Path(path)
+    return resolve_format(path, "outputs", format, columns).read("outputs", path, problems or Problems())
 
 
 def load_dataset(

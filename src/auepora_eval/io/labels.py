@@ -417,7 +417,9 @@ def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
 def _parse_label(row: Mapping[str, Any]) -> Label:
     if not row.keys() <= _KEY_SET:
         key = next(key for key in row if key not in _KEY_SET)
-        raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
+        meant = _FIELD_ALIASES.get(key.lower())
+        others = did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
+        raise LineError(f"unknown field {quote_text(key)}{f'; did you mean {meant!r}?' if meant else others}")
     for key in ("sample_id", "label"):
         if row.get(key) is None:
             hint = "; 'id' is the id of a submission" if key == "sample_id" and "id" in row else ""
@@ -485,13 +487,6 @@ def _is_time(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _unknown_key_hint(key: str) -> str:
-    meant = _FIELD_ALIASES.get(key.lower())
-    if meant is not None:
-        return f"; did you mean {meant!r}?"
-    return did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
 
 
 # --- nugget files: a query per line with its nuggets, as the TREC RAG track writes them ------------------------------

@@ -117,8 +117,8 @@ def read_records(
     elif kind == "parquet":
         records = _parquet_records(path)
     else:
-        rows = _csv_rows(path, options) if kind == "csv" else iter(_excel_rows(path, options.sheet))
-        records = _cell_records(path, problems, rows)
+        text = read_bytes(path).decode() if kind == "csv" else ""
+        records = _cell_records(path, problems, _cell_rows(path, text, kind, options))
     if required:
         records = _check_columns(path, problems, records, required)
     last = None
@@ -204,8 +204,10 @@ def _cell_records(path: Path, problems: Problems, rows: Iterator[Row]) -> Iterat
             yield Record(number, line, None, values)
 
 
-def _csv_rows(path: Path, options: TableOptions) -> Iterator[Row]:
-    text = read_bytes(path).decode()
+def _cell_rows(path: Path, text: str, kind: TableKind, options: TableOptions) -> Iterator[Row]:
+    """The rows of a sheet, or of a CSV file with this text."""
+    if kind == "excel":
+        return iter(_excel_rows(path, options.sheet))
     return split_csv(text, options.delimiter or detect_delimiter(path, text))
 
 
@@ -232,11 +234,7 @@ def table_header(path: Path, text: str, kind: TableKind, options: TableOptions) 
     """Return the names of the columns of a file that begins with this text."""
     if kind == "parquet":
         return column_names(path)
-    if kind == "excel":
-        rows = iter(_excel_rows(path, options.sheet))
-    else:
-        rows = split_csv(text, options.delimiter or detect_delimiter(path, text))
-    return _names(next(rows, (1, []))[1])
+    return _names(next(_cell_rows(path, text, kind, options), (1, []))[1])
 
 
 def looks_like_csv(path: Path, text: str) -> bool:

@@ -161,8 +161,11 @@ def _parse_document(item: Any, name: str, rank: int) -> RetrievedDocument:
     if doc_id is None and not text:
         raise LineError(f"attribute {quote_text(name)} has neither 'document.id' nor 'document.content'")
     score = _parse_number(get_first(item, "document.score", "score"), f"{name}.document.score")
-    metadata = get_first(item, "document.metadata", "metadata")
-    document = Document(doc_id or text_id(text or ""), text or "", _parse_metadata(metadata))
+    given = get_first(item, "document.metadata", "metadata")
+    metadata = to_json_object(given)
+    if metadata is None:
+        metadata = {} if given is None else {"metadata": given}
+    document = Document(doc_id or text_id(text or ""), text or "", metadata)
     return RetrievedDocument(document, score, rank)
 
 
@@ -176,11 +179,6 @@ def to_json_object(value: Any) -> dict[str, Any] | None:
     if isinstance(value, str):
         value = parse_json_text(value) if value.lstrip()[:1] == "{" else None
     return dict(value) if isinstance(value, Mapping) else None
-
-
-def _parse_metadata(value: Any) -> dict[str, Any]:
-    parsed = to_json_object(value)
-    return parsed if parsed is not None else {} if value is None else {"metadata": value}
 
 
 def _parse_number(value: Any, name: str) -> float | None:

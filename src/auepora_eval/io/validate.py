@@ -316,11 +316,6 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
     return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUT_CHECKS}, "timings": dict(timings)}
 
 
-def no_support(why: str) -> list[TargetSupport]:
-    """Return every target without a metric, for the same reason."""
-    return [TargetSupport(target, (), why) for target in TARGETS]
-
-
 # --- files: dataset, outputs, corpus and nuggets, read completely, with their problems -------------------------------
 
 RecordT = TypeVar("RecordT", ParsedSample, ParsedOutput)
@@ -576,7 +571,8 @@ def _targets(
 ) -> list[TargetSupport]:
     aligned = [by_id.get(row.sample_id) for row in rows]
     if not any(output is not None for output in aligned):
-        return no_support("no output could be read" if not by_id else "no output belongs to a sample")
+        why = "no output could be read" if not by_id else "no output belongs to a sample"
+        return [TargetSupport(target, (), why) for target in TARGETS]
     retrieves = any(read.has_retrieved for read in outputs.records)
     return supported_targets(rows, aligned, retrieves=retrieves, targets=targets)
 

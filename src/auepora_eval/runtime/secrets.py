@@ -116,7 +116,7 @@ class Secrets:
         forms = {form for text in texts if text not in REDACTED for form in _forms(text)}
         # The longest first: one secret may be part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
-        self._encoded = sorted({_encoded(form) for form in self._forms})
+        self._encoded = sorted({_within_json(form).encode(errors=_SURROGATEPASS) for form in self._forms})
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -223,10 +223,6 @@ def _forms(secret: str) -> set[str]:
         | {_within_json(form) for form in once}
         | {quote(secret, safe, errors=_SURROGATEPASS) for safe in ("", "/")}
     )
-
-
-def _encoded(text: str) -> bytes:
-    return _within_json(text).encode(errors=_SURROGATEPASS)
 
 
 def _within_json(text: str) -> str:

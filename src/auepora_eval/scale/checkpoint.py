@@ -77,11 +77,6 @@ class CheckpointPart:
     names: tuple[str, ...]
     """The metrics, in the order in which they were written."""
 
-    def select_metrics(self, names: Sequence[str]) -> ScoredBatch:
-        """The scores in the order of these metrics, which may differ from the order in the file."""
-        by_name = dict(zip(self.names, self.scored.scores, strict=True))
-        return replace(self.scored, scores=[by_name[name] for name in names])
-
 
 # --- merging of batches ----------------------------------------------------------------------------------------------
 
@@ -610,7 +605,9 @@ class CheckpointExecutor:
             unit, _ = waiting.popleft()
             part = read_part(self._folder / unit.file)
             self.read += unit.rows
-            yield self._emit(unit, part.select_metrics(names), part.facts)
+            by_name = dict(zip(part.names, part.scored.scores, strict=True))
+            scored = replace(part.scored, scores=[by_name[name] for name in names])  # in the order of these metrics
+            yield self._emit(unit, scored, part.facts)
 
     def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
         gave_up = any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)

@@ -571,16 +571,11 @@ def _json(column: pa.Array, kind: Any, nothing: Callable[[], Any]) -> list[Any]:
     """Values from JSON text; a new empty one where there is none."""
     if column.null_count == len(column):
         return [nothing() for _ in range(len(column))]
-    decode = _decoder(kind)
+    decode = msgspec.json.Decoder(kind).decode
     try:
         return [nothing() if text is None else decode(text) for text in _to_list(column)]
     except (ValueError, RecursionError) as error:
         raise _UnsupportedColumnError from error
-
-
-@cache
-def _decoder(kind: Any) -> Callable[[str], Any]:
-    return msgspec.json.Decoder(kind).decode
 
 
 def _lists(column: pa.Array, read: Callable[[pa.Array], list[Any]] | None = None) -> list[list[Any] | None]:

@@ -204,7 +204,7 @@ def _cluster_values(samples: Sequence[EvaluationSample], result: MetricResult, c
             failed.add(cluster)
         if score is not None:
             clusters.setdefault(cluster, []).append(score)
-    return [0.0 if cluster in failed else fmean(scores) for cluster, scores in clusters.items()]
+    return [fmean(scores) * (cluster not in failed) for cluster, scores in clusters.items()]
 
 
 def _interval(published: PublishedMetric, result: MetricResult) -> Sequence[float]:

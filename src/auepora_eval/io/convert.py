@@ -65,8 +65,9 @@ def convert_files(
     from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or are not written. Samples get the ``nuggets`` of
     their ids.
     """
-    paths = [None if path is None else Path(path) for path in (source, outputs_in, target, outputs_out)]
-    source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
+    source, target = Path(source), Path(target)
+    outputs_in = None if outputs_in is None else Path(outputs_in)
+    outputs_out = None if outputs_out is None else Path(outputs_out)
     read = (source, outputs_in, None if nuggets is None else Path(nuggets))
     _refuse_to_overwrite([path for path in read if path], [p for p in (target, outputs_out) if p])
     reader, role = _detect_source(source, from_format, role, columns)

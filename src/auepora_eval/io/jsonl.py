@@ -105,7 +105,7 @@ def read_samples(
         try:
             sample = decode_sample(line) if kept is None else _decode_with_unknown_keys(line, number, kept)
         except LineError as error:
-            report_line_problems(path, number, line, "samples", str(error), problems, unique_ids)
+            report_line_problems(path, number, line, "samples", first=str(error), problems=problems, once=unique_ids)
             continue
         if unique_ids.is_new(sample.sample_id, number):
             yield ParsedSample(number, sample)
@@ -122,7 +122,7 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            report_line_problems(path, number, line, "outputs", str(error), problems, unique_ids)
+            report_line_problems(path, number, line, "outputs", first=str(error), problems=problems, once=unique_ids)
             continue
         if unique_ids.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
@@ -216,10 +216,10 @@ FORMAT = register_format(
         "jsonl",
         "our own: a sample, or an output, per line",
         looks_like_jsonl,
-        read_samples,
-        iter_outputs,
-        save_jsonl_dataset,
-        save_jsonl_outputs,
+        read_samples=read_samples,
+        read_outputs=iter_outputs,
+        write_samples=save_jsonl_dataset,
+        write_outputs=save_jsonl_outputs,
     )
 )
 

@@ -157,7 +157,13 @@ class Label:
     def key(self) -> LabelKey:
         """What is unique in a file."""
         return LabelKey(
-            self.sample_id, self.annotator, self.run, self.metric, self.adjudicated, self.chosen, self.doc_id
+            self.sample_id,
+            self.annotator,
+            run=self.run,
+            metric=self.metric,
+            adjudicated=self.adjudicated,
+            chosen=self.chosen,
+            doc_id=self.doc_id,
         )
 
     def to_dict(self) -> dict[str, Any]:

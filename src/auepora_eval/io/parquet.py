@@ -111,7 +111,7 @@ def _decode_rows(
             else:
                 from .jsonl import report_line_problems
 
-                report_line_problems(path, number, line, role, str(error), problems, unique_ids)
+                report_line_problems(path, number, line, role, first=str(error), problems=problems, once=unique_ids)
     if not number:
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 
@@ -239,9 +239,9 @@ FORMAT = register_format(
         "parquet",
         "Parquet: samples, or outputs, as rows of a table",
         looks_like_parquet,
-        read_samples,
-        read_outputs,
-        save_parquet_dataset,
-        save_parquet_outputs,
+        read_samples=read_samples,
+        read_outputs=read_outputs,
+        write_samples=save_parquet_dataset,
+        write_outputs=save_parquet_outputs,
     )
 )

@@ -469,7 +469,7 @@ class DataWarnings:
     def __init__(self) -> None:
         self._found: dict[tuple[Path, str], tuple[str, list[tuple[int | None, int | None]]]] = {}
 
-    def add(self, kind: str, path: Path, line: int | None, message: str, *, record: int | None = None) -> None:
+    def add(self, kind: str, message: str, *, path: Path, line: int | None, record: int | None = None) -> None:
         """Add a warning; only the first message of a kind in a file is reported."""
         self._found.setdefault((path, kind), (message, []))[1].append((line, record))
 
@@ -485,7 +485,7 @@ def _other_lines(positions: Sequence[tuple[int | None, int | None]]) -> str:
     if not positions:
         return ""
     by_record = all(record is not None for _, record in positions)
-    numbers = [record if by_record else line for line, record in positions]
+    numbers = [position[by_record] for position in positions]  # records, or lines
     named = [str(number) for number in numbers[:MAX_NAMED_LINES] if number is not None]
     if not named:
         return f" (and {len(positions)} more)"

@@ -382,13 +382,13 @@ def _documents(values: Mapping[str, Any], layout: RecordLayout) -> tuple[list[Do
     ):
         raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
     named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
-    converted = [
-        None
-        if pairs is None
-        else [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
-        for pairs in (relevant, retrieved)
-    ]
-    return converted[0], converted[1]
+
+    def documents(pairs: list[tuple[str | None, str]] | None) -> list[Document] | None:
+        if pairs is None:
+            return None
+        return [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
+
+    return documents(relevant), documents(retrieved)
 
 
 def _groups(values: Mapping[str, Any], layout: RecordLayout) -> list[list[str]]:

@@ -223,7 +223,8 @@ def detect_delimiter(path: Path, text: str) -> str:
     columns: dict[str, int] = {}
     for delimiter in (",", ";", "\t", "|"):
         rows = list(islice(split_csv(text, delimiter), _COMPARED_ROWS))
-        widths = [len(cells) for _, cells in rows[: -1 if is_cut else None] if not isinstance(cells, LineError)]
+        whole = rows[:-1] if is_cut else rows
+        widths = [len(cells) for _, cells in whole if not isinstance(cells, LineError)]
         if len(set(widths)) == 1 < widths[0]:
             return delimiter
         columns[delimiter] = widths[0] if widths else 0
@@ -374,8 +375,8 @@ def require_small_pages(path: Path, file: IO[bytes], table: ParquetFile) -> None
     limit, metadata = max_line_size(), table.metadata
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        columns = [group.column(index) for index in range(group.num_columns if group.total_byte_size > limit else 0)]
-        for column in columns:
+        checked = group.num_columns if group.total_byte_size > limit else 0
+        for column in map(group.column, range(checked)):
             if column.total_uncompressed_size > limit and max(_page_sizes(file, column), default=0) > limit:
                 place = f"row group {number}, column {quote_text(column.path_in_schema)}"
                 raise DataFileError(path, None, limit_message(f"{place}: a page"))

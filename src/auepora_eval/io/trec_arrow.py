@@ -316,7 +316,9 @@ def find_gold(qrels: EncodedQrels, run: TrecLines[VectorizedTexts], pool: Execut
     order = ordering.result()
     at, numbers = _positions_in_order(order, lines, numbers, len(keys))
     rank = _break_ties(at, order, run.docs) - order.starts[run.rows[order.lines_at(at)]]
-    found = _build_hits(gold, numbers, rank, _returned_counts(order, of_run, len(queries)))
+    returned, judged = np.zeros(len(queries), dtype=np.int64), of_run < len(queries)
+    returned[of_run[judged]] = order.counts[judged]
+    found = _build_hits(gold, numbers, rank, returned)
     return PrecomputedHits(
         queries, found, qrels.levels_by_query, partial(_all_rankings, queries, run), distinct.result()
     )
@@ -337,14 +339,6 @@ def _positions_in_order(order: LineOrder, lines: Ints, numbers: Ints, count: int
     ordered = number[order.lines]
     positions = np.flatnonzero(ordered >= 0)
     return positions, ordered[positions]
-
-
-def _returned_counts(order: LineOrder, of_run: Ints, queries: int) -> Ints:
-    """Return the number of lines in the run for each judged query."""
-    returned = np.zeros(queries, dtype=np.int64)
-    judged = of_run < queries
-    returned[of_run[judged]] = order.counts[judged]
-    return returned
 
 
 def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> GoldPositions:

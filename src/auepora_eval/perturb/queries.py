@@ -353,7 +353,8 @@ def _variant(base: EvaluationSample, query: str, perturber: QueryPerturber, numb
 
 def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) -> list[QueryPerturber]:
     several = isinstance(perturbers, Iterable) and not isinstance(perturbers, str)
-    listed: list[Any] = [as_perturber(perturber) for perturber in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
+    given: Iterable[Any] = perturbers if several else [perturbers]  # type: ignore[assignment]
+    listed: list[Any] = [as_perturber(perturber) for perturber in given]
     if not listed:
         raise BadValueError("no perturber is given; give at least one, such as Typo(0.05)")
     seen: set[str] = set()

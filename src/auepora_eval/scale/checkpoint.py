@@ -156,7 +156,7 @@ def write_part(
     for name, groups in slices.items():
         put(f"slice.{name}", _group_column([members.groups[name, group] for group in groups], groups, members.size))
     metric_columns = [_put_scores(put, name, scores) for name, scores in zip(names, scored.scores, strict=True)]
-    facts = PartFacts(job, unit, first, scored.size, content_digest(scored), given_up)
+    facts = PartFacts(job, unit, first, rows=scored.size, digest=content_digest(scored), given_up=given_up)
     about = {
         "facts": {name: getattr(facts, name) for name in PartFacts.__slots__},
         "metrics": metric_columns,
@@ -322,10 +322,10 @@ def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
         _codes(table.column(f"{name}.status"), _STATUSES).astype(np.uint8),
         _codes(table.column(f"{name}.reason"), about["reasons"], null=0).astype(np.int16),
         tuple(about["reasons"]),
-        stats,
-        decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
-        None if about["repeats"] is None else tuple(_read_scores(table, repeat) for repeat in about["repeats"]),
-        cuts,
+        stats=stats,
+        keys=decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
+        repeats=None if about["repeats"] is None else tuple(_read_scores(table, repeat) for repeat in about["repeats"]),
+        cuts=cuts,
     )
 
 

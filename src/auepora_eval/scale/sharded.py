@@ -696,7 +696,7 @@ def evaluate_sharded(
                 "control items need all samples in one pass, and a checkpoint leaves finished ones out; score without "
                 "the checkpoint folder, or without controls"
             )
-        manifest = _manifest(found, metrics, groups, conventions, named, batch_size, unit_size)
+        manifest = _manifest(found, metrics, groups, conventions, named, batch_size=batch_size, unit_size=unit_size)
         folder = Path(parts)
         behind = with_judges(executor, metrics, judging)
         scoring = CheckpointExecutor(behind, folder, open_checkpoint(folder, manifest))

@@ -190,7 +190,7 @@ def _number(
     ours = results.get(name + OURS)
     other = value if ours is None else _value(part, published, ours)
     intervals = (_interval(published, result), _interval(published, ours or result))
-    counted = int(result.details["num_samples"])
+    counted = result.details.num_samples
     return Number(name, value, ours=other, intervals=intervals, counted=counted, differs=published.differs)
 
 

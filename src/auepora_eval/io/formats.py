@@ -200,7 +200,9 @@ def read_file_head(path: Path, options: TableOptions | None = None) -> FileHead:
     start, suffix = text.lstrip(), plain_suffix(path)
     if (options is None and suffix in (*_JSON, "")) or start.startswith(("{", "[")):
         keys = _keys(start)
-        nested = _nested_keys(start) if suffix == ".json" and _RECORD_KEYS.isdisjoint(keys) else ()
+        has_records = suffix == ".json" and _RECORD_KEYS.isdisjoint(keys)
+        arrays = list(_record_arrays(start).values()) if has_records else []
+        nested = _keys(arrays[0]) if len(arrays) == 1 else ()
         return FileHead(path, text, frozenset(() if suffix in (".csv", ".tsv") else keys), nested or keys)
     from .tables import TableOptions, looks_like_csv, table_header
 
@@ -240,12 +242,6 @@ def _keys_of_later_lines(text: str) -> tuple[str, ...]:
 
 def _mapping_keys(value: Any) -> tuple[str, ...]:
     return tuple(str(key) for key in value) if isinstance(value, Mapping) else ()
-
-
-def _nested_keys(start: str) -> tuple[str, ...]:
-    """Return the keys of the first record in the only array of objects of an object; none if there is no such array."""
-    arrays = list(_record_arrays(start).values())
-    return _keys(arrays[0]) if len(arrays) == 1 else ()
 
 
 def _record_arrays(start: str) -> dict[str, str]:

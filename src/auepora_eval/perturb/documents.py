@@ -573,7 +573,10 @@ def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int
     counterfactual documents.
     """
     if sweep.kind == ARMS_KIND:
-        return _label_arm(sample, str(level))
+        metadata = _as_dict(sample.metadata)
+        if level != "edited":
+            metadata.pop("wrong_answer", None)
+        return replace(sample, labels={**sample.labels, "arm": str(level)}, metadata=metadata)
     labels: dict[str, Any] = dict(sample.labels)
     metadata = sample.metadata
     if sweep.kind == "noise":
@@ -592,13 +595,6 @@ def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int
     if labels == sample.labels:
         return sample
     return replace(sample, labels=labels, metadata=metadata)
-
-
-def _label_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
-    metadata = _as_dict(sample.metadata)
-    if arm != "edited":
-        metadata.pop("wrong_answer", None)
-    return replace(sample, labels={**sample.labels, "arm": arm}, metadata=metadata)
 
 
 def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> EvaluationSample:

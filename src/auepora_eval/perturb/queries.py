@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 
@@ -282,7 +283,14 @@ def perturb_queries(
             variants_of.setdefault(id(job.sample), []).extend(linked)
     for row in rows:
         result.extend([*([] if only_variants else [row]), *variants_of.get(id(row), ())])
-    _require_new_ids(rows, variants_of.values())
+    taken_ids = {row.sample_id for row in rows}
+    for variant in chain.from_iterable(variants_of.values()):
+        if variant.sample_id in taken_ids:
+            raise DuplicateIdError(
+                f"the id {variant.sample_id!r} of a variant is already the id of a sample; "
+                "perturb the samples without their old variants, or rename the perturber"
+            )
+        taken_ids.add(variant.sample_id)
     return result
 
 
@@ -375,14 +383,3 @@ def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) ->
             raise BadValueError(f"two perturbers have the name '{name}'; rename one of them")
         seen.add(name)
     return listed
-
-
-def _require_new_ids(rows: Sequence[EvaluationSample], families: Iterable[Sequence[EvaluationSample]]) -> None:
-    taken_ids = {row.sample_id for row in rows}
-    for variant in (sample for family in families for sample in family):
-        if variant.sample_id in taken_ids:
-            raise DuplicateIdError(
-                f"the id {variant.sample_id!r} of a variant is already the id of a sample; "
-                "perturb the samples without their old variants, or rename the perturber"
-            )
-        taken_ids.add(variant.sample_id)

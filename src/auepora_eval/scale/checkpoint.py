@@ -611,7 +611,10 @@ class CheckpointExecutor:
 
     def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
         gave_up = any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)
-        unjudged = _count_unjudged(scored, metrics)
+        judged = [scores for scores, metric in zip(scored.scores, metrics, strict=True) if is_judged(metric)]
+        # Not judged because the judge was unreachable, or the budget was spent.
+        failed = [scores.status == Status.MEASURE_FAILED for scores in judged]
+        unjudged = int(np.logical_or.reduce(failed).sum()) if failed else 0
         self._unjudged += unjudged
         if gave_up:
             warnings.warn(
@@ -639,13 +642,3 @@ class CheckpointExecutor:
         if self._lean and scored.members is not None:
             return replace(scored, members=replace(scored.members, ids=(), families=()))
         return scored
-
-
-def _count_unjudged(scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> int:
-    """How many samples a judge did not judge, because it was unreachable or the budget was spent."""
-    failed = [
-        scores.status == Status.MEASURE_FAILED
-        for scores, metric in zip(scored.scores, metrics, strict=True)
-        if is_judged(metric)
-    ]
-    return int(np.logical_or.reduce(failed).sum()) if failed else 0

@@ -312,14 +312,6 @@ class SampleOutputJoin:
     """Otherwise: records of outputs, and in ``samples`` the sample that each is for, which rises."""
     samples: Rows
 
-    def of_batches(self, bounds: Rows) -> list[Rows]:
-        """For each batch of samples the records of their outputs, rising."""
-        ends = np.searchsorted(self.samples, bounds)
-        return [
-            np.unique(self.outputs[start:stop])
-            for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-        ]
-
 
 def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> SampleOutputJoin:
     """Join samples and outputs: by position if their ids are the same in the same order, else by lookup.
@@ -467,11 +459,12 @@ def sharded_sources(
         raise DataFileError(output_files[0].path, None, "there is no output in it")
     require_common_id(samples.total, missing, unknown)
     answers_only = _answers_only(output_index)
-    runs = zip(
-        samples.ranges_between(bounds),
-        output_index.ranges_between(bounds) if join.in_order else output_index.ranges_of(join.of_batches(bounds)),
-        strict=True,
-    )
+    if join.in_order:
+        output_runs = output_index.ranges_between(bounds)
+    else:
+        ends = np.searchsorted(join.samples, bounds).tolist()
+        output_runs = output_index.ranges_of([np.unique(join.outputs[start:stop]) for start, stop in pairwise(ends)])
+    runs = zip(samples.ranges_between(bounds), output_runs, strict=True)
     return ShardedInput(
         sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],
         total=samples.total,

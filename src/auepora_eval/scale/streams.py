@@ -5,13 +5,11 @@ from __future__ import annotations
 import atexit
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING
+from typing import IO, Protocol
 
 from ..runtime.files import open_bytes
-
-if TYPE_CHECKING:
-    from .inputs import InputFile
 
 _MOST = 8
 """How many streams a process keeps open: samples, outputs, and bases that come before their variants."""
@@ -19,9 +17,17 @@ BLOCK = 1 << 24
 """How many bytes are read at once."""
 
 
+class StreamedFile(Protocol):
+    """A file with its state when it was described."""
+
+    @property
+    def full_path(self) -> Path:
+        """Its path, whatever the current folder is."""
+
+
 @dataclass(slots=True)
 class _Stream:
-    described: InputFile
+    described: StreamedFile
     file: IO[bytes]
     closing: ExitStack
     at: int = 0
@@ -32,7 +38,7 @@ _streams: list[_Stream] = []
 _lock = Lock()
 
 
-def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
+def read_decompressed(described: StreamedFile, start: int, stop: int) -> bytes:
     """The bytes of a range. A process decompresses what is before it once, not once for every range."""
     stream = _nearest(described, start)
     with ExitStack() as stack:  # until all went well: then errors have their names, and nothing stays open
@@ -50,7 +56,7 @@ def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
     return data
 
 
-def _nearest(described: InputFile, start: int) -> _Stream | None:
+def _nearest(described: StreamedFile, start: int) -> _Stream | None:
     """The stream of a file closest before ``start``, removed from the pool while in use."""
     with _lock:
         fit = [stream for stream in _streams if stream.at <= start and stream.described == described]

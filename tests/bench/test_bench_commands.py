@@ -68,6 +68,10 @@ def test_settings_change_the_number(auepora: Auepora) -> None:
     assert out.startswith("RGB (en): all_rate 0.7500")
     code, _, err = auepora(*arguments("rgb"), "--set", "nosie=1")
     assert (code, "there is no setting 'nosie'; did you mean 'noise'?" in err) == (2, True)
+    code, _, err = auepora(*arguments("rgb"), "--set", "noise=much")
+    assert (code, "the setting 'noise' is a number such as 0.6, not 'much'" in err) == (2, True)
+    code, _, err = auepora(*arguments("popqa")[:-1], str(HOTPOT / "pred.json"))
+    assert (code, "'answer', 'sp'; our own JSONL has sample_id and response" in err) == (2, True)
 
 
 def test_json_is_exact_and_can_be_stored(auepora: Auepora) -> None:

@@ -281,8 +281,10 @@ def all_benchmarks() -> list[Benchmark]:
 
 def parse_settings(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a part with those that were given."""
-    for name in given:
+    for name, value in given.items():
         if name not in part.settings:
             hint = did_you_mean(name, part.settings, otherwise=f"; there are {', '.join(part.settings) or 'none'}")
             raise BadValueError(f"there is no setting '{name}'{hint}")
+        if isinstance(part.settings[name], float) and not isinstance(value, int | float):
+            raise BadValueError(f"the setting '{name}' is a number such as {part.settings[name]}, not {value!r:.40}")
     return {**part.settings, **given}

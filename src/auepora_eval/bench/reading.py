@@ -56,7 +56,12 @@ def load_part(
         raise DataFileError(data, None, "there is no sample in it")
     given: Mapping[str, SystemOutputs] = {}
     if outputs is not None and (part.outputs is None or "sample_id" in read_file_head(Path(outputs)).keys):
-        given = read_outputs_file(outputs, part.outputs_format).outputs
+        try:
+            given = read_outputs_file(outputs, part.outputs_format).outputs
+        except DataFileError as error:
+            problem = error.problem.partition("; say which is which")[0]  # by an option of other commands
+            expected = "our own JSONL has sample_id and response, a line for each sample"
+            raise DataFileError(error.path, error.line, f"{problem}; {expected}") from error
     elif outputs is not None and part.outputs is not None:
         given = _read_outputs(part.outputs, Path(outputs), settings)
     elif part.read is not None and any(name.startswith(_OUTPUT_FIELDS) for name in part.read.columns):

@@ -7,7 +7,7 @@ import glob
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -448,13 +448,10 @@ def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
                 _responses(columns["reference_answer"]),
                 _json(columns["labels"], dict[str, Any], dict),
                 _json(columns["metadata"], dict[str, Any], dict),
-                [
-                    [] if references is None else references
-                    for references in _lists(columns["reference_answers"], _required_strings)
-                ],
+                _filled(_lists(columns["reference_answers"], _required_strings), list),
                 _json(columns["history"], list[dict[str, Any]], list),
                 _to_list(columns["cluster_id"]),
-                [groups or [] for groups in _lists(columns["relevant_groups"], _id_lists)],
+                _filled(_lists(columns["relevant_groups"], _id_lists), list),
             )
         )
     except _UnsupportedColumnError:
@@ -468,7 +465,7 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
         rankings = _lists(columns["retrieved"])
         made = map(
             SystemOutputs,
-            [[] if ranking is None else ranking for ranking in rankings],
+            _filled(rankings, list),
             _responses(columns["response"]),
             _json(columns["timings"], dict[str, float], dict),
             _json(columns["extra"], dict[str, Any], dict),
@@ -477,7 +474,7 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
             _lists(columns["citations"], _required_strings),
             _json(columns["steps"], list[dict[str, Any]], list),
             _json(columns["usage"], dict[str, Any], dict),
-            [0 if number is None else number for number in columns["repeat"].to_pylist()],
+            _filled(columns["repeat"].to_pylist(), int),
         )
         return list(zip(_ids(columns["sample_id"]), made, [ranking is not None for ranking in rankings], strict=True))
     except _UnsupportedColumnError:
@@ -548,6 +545,11 @@ def _to_list(column: pa.Array) -> list[Any]:
     return values
 
 
+def _filled(values: Iterable[Any], empty: Callable[[], Any]) -> list[Any]:
+    """The values, with a new empty one in place of each that is missing."""
+    return [empty() if value is None else value for value in values]
+
+
 def _required_strings(column: pa.Array) -> list[str]:
     if column.null_count:
         raise _UnsupportedColumnError
@@ -607,7 +609,7 @@ def _documents(column: pa.Array) -> list[Document]:
     if column.null_count:
         raise _UnsupportedColumnError
     fields = _fields(column)
-    texts = ["" if text is None else text for text in _to_list(fields["text"])]
+    texts = _filled(_to_list(fields["text"]), str)
     return list(
         map(
             Document,

@@ -312,6 +312,11 @@ class SampleOutputJoin:
     """Otherwise: records of outputs, and in ``samples`` the sample that each is for, which rises."""
     samples: Rows
 
+    def of_batches(self, bounds: Rows) -> list[Rows]:
+        """For each batch of samples the records of their outputs, rising."""
+        ends = np.searchsorted(self.samples, bounds).tolist()
+        return [np.unique(self.outputs[start:stop]) for start, stop in pairwise(ends)]
+
 
 def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> SampleOutputJoin:
     """Join samples and outputs: by position if their ids are the same in the same order, else by lookup.
@@ -462,8 +467,7 @@ def sharded_sources(
     if join.in_order:
         output_runs = output_index.ranges_between(bounds)
     else:
-        ends = np.searchsorted(join.samples, bounds).tolist()
-        output_runs = output_index.ranges_of([np.unique(join.outputs[start:stop]) for start, stop in pairwise(ends)])
+        output_runs = output_index.ranges_of(join.of_batches(bounds))
     runs = zip(samples.ranges_between(bounds), output_runs, strict=True)
     return ShardedInput(
         sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],

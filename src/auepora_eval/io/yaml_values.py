@@ -70,7 +70,7 @@ def parse_yaml(data: bytes) -> YamlNode | None:
 
 def _is_indented_with_tab(data: bytes, line: int) -> bool:
     text = data.decode(errors="replace").splitlines()[line - 1 : line]
-    return any("\t" in one[: len(one) - len(one.lstrip())] for one in text)
+    return any("\t" in line[: len(line) - len(line.lstrip())] for line in text)
 
 
 def _line_at(data: bytes, position: object) -> int | None:

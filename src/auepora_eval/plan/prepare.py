@@ -24,7 +24,7 @@ from ..core.slices import Slice, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
-from ..engine.targets import COMPLETE_OUTPUT, possible_metrics
+from ..engine.targets import OUTPUT_WITH_VECTORS, possible_metrics
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
 from ..io.formats import Format, Role
 from ..io.join import (
@@ -433,7 +433,7 @@ def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[Ev
         if isinstance(metric, BatchMetric)
         and type(metric).is_applicable is not BatchMetric.is_applicable
         and samples
-        and not any(metric.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples)
+        and not any(metric.is_applicable(sample, OUTPUT_WITH_VECTORS) for sample in samples)
     ]
 
 

@@ -37,10 +37,9 @@ from ..perturb.documents import (
     perturbed_system,
     require_annotations,
     require_retriever,
-    wrong_answer,
 )
 from ..perturb.edits import count_for_rate
-from ..perturb.payloads import PAYLOAD, load_payloads
+from ..perturb.payloads import PAYLOAD, load_payloads, wrong_answer
 from ..plan.model import Plan, SavedOutputs, plan_changes
 from ..plan.prepare import read_plan
 from ..plan.source import PlanSource, read_source

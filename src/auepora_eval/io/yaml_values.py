@@ -99,6 +99,7 @@ class YamlValues:
 
     def __init__(self, size: int) -> None:
         self._remaining = _MAX_EXPANSION * size + 1000
+        self._open: list[YamlNode] = []
         self._scalars = SafeConstructor()
 
     def pairs(self, node: YamlNode) -> list[tuple[str, YamlNode, YamlNode]]:
@@ -129,6 +130,14 @@ class YamlValues:
 
     def value(self, node: YamlNode, path: str) -> Any:
         """Return the value of a node. ``path`` names it in messages."""
+        if any(outer is node for outer in self._open):
+            raise YamlError(node_line(node), f"field {quote_text(path)} contains itself")
+        self._open.append(node)
+        value = self._value(node, path)
+        self._open.pop()
+        return value
+
+    def _value(self, node: YamlNode, path: str) -> Any:
         self._count_node(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
             return [self.value(item, f"{path}[{index}]") for index, item in enumerate(node.value)]

@@ -126,7 +126,11 @@ def command(
         from ..runs.judging import preview_plan
 
         found, notes = preview_plan(
-            prepared.plans[0], store=options.store, limit=options.limit, sample_set=prepared.sample_set
+            prepared.plans[0],
+            store=options.store,
+            limit=options.limit,
+            sample_set=prepared.sample_set,
+            calls=prepared.calls,
         )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]

@@ -253,7 +253,7 @@ def _with_two_stage(
         return judge, metrics
     check_two_stage(findings, settings, resources)
     for name in settings.metrics:
-        chosen = next(one for one in built if one.name == name)
+        chosen = next(metric for metric in built if metric.name == name)
         if not (isinstance(chosen, JudgedMetric) and chosen.reducer.name == "mean"):
             findings.add("judge.expensive", f"'{name}' is no mean of judged scores, which two-stage judging needs")
     return replace(judge, two_stage=settings), None if metrics is None else ([*specs, *added], built)
@@ -360,9 +360,9 @@ def prepare_with_findings(
     metrics = _metrics(plan, findings, rules, samples)
     _check_annotations(plan, findings, metrics, samples)
     slices = parse_slices(plan.slices)
-    for place, one in enumerate(slices):
+    for place, group in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
-        _collect(findings, key, partial(require_slice_values, [one], samples))
+        _collect(findings, key, partial(require_slice_values, [group], samples))
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(
             plan, findings, metrics, "no output has; write what was returned ([] where nothing was)"
@@ -400,8 +400,18 @@ def prepare_with_findings(
     warnings: list[str] = []
     if inapplicable:
         warnings.append(f"no sample has anything for {', '.join(inapplicable)}: every sample will be skipped")
-    warnings += _warnings(plan, samples, metrics, rules, ids, outputs)
-    return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, warnings)
+    warnings += _warnings(plan, samples, metrics, rules=rules, ids=ids, outputs=outputs)
+    return PreparedPlan(
+        plan,
+        samples,
+        format_name,
+        rules,
+        metrics,
+        slices=slices,
+        system=system,
+        outputs=outputs,
+        warnings=warnings,
+    )
 
 
 def _with_resources(
@@ -501,13 +511,13 @@ def _samples(
         if plan.outputs is not None and source.nuggets is None and _is_streamed(source, source.corpus, "samples"):
             dataset = open_dataset(source.path, source.format)
             with gc_paused():
-                ids = {one.sample_id: None for one in dataset}
+                ids = {sample.sample_id: None for sample in dataset}
             if not ids:
                 raise DataFileError(source.path, None, "there is no sample in it")
             reject_secrets(dataset, secrets)
             if chosen is not None:
                 _check_set(chosen, ids, dataset, source.path)
-                ids = {one: None for one in ids if one in frozenset(chosen.ids)}
+                ids = {sample_id: None for sample_id in ids if sample_id in frozenset(chosen.ids)}
             ids = dict.fromkeys(islice(ids, limit))
             selected = _read_unchanged(source.path, lambda: islice(select_samples(dataset, chosen), limit))
             return LazySamples(selected, len(ids)), ids
@@ -539,7 +549,7 @@ def _check_annotations(
     """Add an error for each sample with an annotation that a judge cannot be asked about, such as a rubric."""
     parts = [part for metric in metrics or () if isinstance(metric, BatchMetric) for part in judged_parts(metric)]
     checking = [part for part in parts if type(part).sample_problem is not JudgedMetric.sample_problem]
-    if any(one.sample_problem(sample) for sample in (samples if checking else ()) for one in checking):
+    if any(part.sample_problem(sample) for sample in (samples if checking else ()) for part in checking):
         for error in _data_errors(plan):  # with the lines of the samples
             findings.add_error("dataset", error)
 
@@ -583,11 +593,11 @@ def _metrics(
     with use_resources(dict.fromkeys(plan.resources)):
         specs = _loaded_specs(plan, findings)
         chosen = _collect(findings, "metrics", lambda: resolve_metrics([spec for _, spec in specs], rules)) or []
-    for (key, _), one in zip(specs, chosen, strict=False):
-        _collect(findings, key, partial(EvaluationPlan([one]).validate_dataset, samples))
+    for (key, _), built in zip(specs, chosen, strict=False):
+        _collect(findings, key, partial(EvaluationPlan([built]).validate_dataset, samples))
     if plan.targets or len(specs) < len(plan.metrics):  # the names of the others are not known
         return chosen
-    names = [one.name for one in chosen]
+    names = [metric.name for metric in chosen]
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # names may depend on the conventions
             findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
@@ -639,13 +649,14 @@ def _outcome(output: SystemOutputs) -> SystemOutputs:
 
 def _output_items(source: DataSource) -> Iterator[tuple[str, SystemOutputs]]:
     found = iter_outputs(source.path, source.format, Problems(check_unique_ids=False))
-    return ((one.sample_id, one.output) for one in found)
+    return ((output.sample_id, output.output) for output in found)
 
 
 def _warnings(
     plan: Plan,
     samples: Sequence[EvaluationSample],
     metrics: Sequence[Metric] | None,
+    *,
     rules: Conventions,
     ids: Mapping[str, None],
     outputs: SavedOutputs | None,
@@ -739,7 +750,7 @@ def check_plan(
         warnings.simplefilter("always", AueporaWarning)
         _check_store_folder(plan, findings)  # a run also reports it, unless another store is given
         made = prepare_with_findings(plan, findings, need_system=need_system)
-    messages = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, AueporaWarning)]
     if findings.not_loaded:
         unchecked = ", ".join(f"{key} ({path})" for key, path in sorted(findings.not_loaded.items()))
         messages.append(f"not imported, so not checked: {unchecked}; --load imports and checks them")
@@ -761,7 +772,7 @@ def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaErro
     if not any(isinstance(error, DataFileError) and not isinstance(error, PlanError) for error in errors):
         return errors
     every = _data_errors(plan)
-    known = {str(one) for one in every}
+    known = {str(error) for error in every}
     return [*(error for error in errors if str(error) not in known), *every]
 
 

@@ -53,9 +53,9 @@ def resources_section(findings: Findings) -> tuple[dict[str, ResourceSource], St
         if not _NAME.fullmatch(name):
             findings.add(key, "the name of a resource is made of letters, digits, '_' and '-'")
             continue
-        one = _resource(findings, key, value)
-        if one is not None:
-            made[name], stored[name] = one
+        read = _resource(findings, key, value)
+        if read is not None:
+            made[name], stored[name] = read
     for name, source in made.items():
         if source.kind == "panel":
             _check_members(findings, name, source, findings.top.mapping("resources"))
@@ -314,11 +314,11 @@ def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Ma
     if any(judge is None for judge in judges):
         return None  # the error is that of the member
     before = len(findings.errors)
-    for place, (name, one) in enumerate(zip(source.options["judges"], judges, strict=True)):
-        if not isinstance(one, (LLMCritic, StructuredCritic)):
+    for place, (name, judge) in enumerate(zip(source.options["judges"], judges, strict=True)):
+        if not isinstance(judge, (LLMCritic, StructuredCritic)):
             findings.add(
                 f"{key}.judges[{place}]",
-                f"'{name}' gave an object of type {type(one).__name__}, which is no judge: derive from LLMCritic or "
+                f"'{name}' gave an object of type {type(judge).__name__}, which is no judge: derive from LLMCritic or "
                 "StructuredCritic",
             )
     if len(findings.errors) > before:
@@ -445,7 +445,10 @@ def judges_in_plan(
     """The named judges of a stored plan; ``label`` names the plan in errors."""
     stored = plan.get("resources") or {}
     names = with_members(names, lambda name: _stored_members(stored.get(name)))
-    values = {"resources": {name: one for name, one in stored.items() if name in names}, "judge": plan.get("judge")}
+    values = {
+        "resources": {name: resource for name, resource in stored.items() if name in names},
+        "judge": plan.get("judge"),
+    }
     return _judges(PlanSource(Path(label), values).with_changes(changes or {}), folder, tuple(stored))
 
 
@@ -463,4 +466,5 @@ def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> P
     keys, _ = findings.top.read(PlanKeys, only=("store",))
     findings.raise_first()
     store = resolve_store(keys["store"], folder)
-    return PlannedJudges(resources, settings, folder, findings.environment.secrets, others, source, store)
+    secrets = findings.environment.secrets
+    return PlannedJudges(resources, settings, folder, secrets, others=others, source=source, store=store)

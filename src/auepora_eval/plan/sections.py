@@ -77,7 +77,7 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
         )
         return None
     section = PlanSection(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
-    known = {name for name, one in formats().items() if one.reads(role)} | {AUTO, *TABLE_NAMES}
+    known = {name for name, known_format in formats().items() if known_format.reads(role)} | {AUTO, *TABLE_NAMES}
     others = {"corpus", "columns", "nuggets" if role == "samples" else "config"}
     named = [name for name in section.values if name not in others]
     if {"path", "format"} & set(named):
@@ -105,7 +105,7 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
         with collect_errors(findings, section.key_path("columns")):
             table_format(files["columns"], TABLE if name == AUTO else name)
     source = DataSource(path, None if name == AUTO else name, **files)
-    return source, {name: written, **{other: one for other, one in more.items() if one is not None}}
+    return source, {name: written, **{other: option for other, option in more.items() if option is not None}}
 
 
 def conventions_section(findings: Findings) -> Stored:
@@ -176,9 +176,9 @@ def metrics_section(findings: Findings) -> tuple[list[tuple[str, Spec]], list[Me
             findings.add_error(key, error)
             specs.append((key, spec))
             continue
-        specs += [(key, one) for one, _ in parts]
+        specs += [(key, part) for part, _ in parts]
         built += [(key, part) for _, part in parts]
-    metrics = with_distinct_names([one for _, one in built])
+    metrics = with_distinct_names([metric for _, metric in built])
     first: dict[str, str] = {}
     for (key, _), named in zip(built, metrics, strict=True):
         if named.name in first:
@@ -253,14 +253,14 @@ def guardrails_section(
 def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     """Read ``slices``: paths of labels or metadata, or mappings from a name to a path."""
     good: list[str | Mapping[str, str]] = []
-    for key, one in findings.top.listed_values("slices", example="[labels.lang]"):
-        fits = isinstance(one, str) or (isinstance(one, Mapping) and all(isinstance(v, str) for v in one.values()))
-        if not fits or not one:
-            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(one)}")
+    for key, path in findings.top.listed_values("slices", example="[labels.lang]"):
+        fits = isinstance(path, str) or (isinstance(path, Mapping) and all(isinstance(v, str) for v in path.values()))
+        if not fits or not path:
+            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(path)}")
             continue
         with collect_errors(findings, key):
-            parse_slices([*good, one])
-            good.append(one)
+            parse_slices([*good, path])
+            good.append(path)
     return tuple(good)
 
 
@@ -321,7 +321,7 @@ def gates_section(
             continue
         with collect_errors(findings, key):
             gate = parse_gate(text)
-            names = [one.name for one in built or ()]
+            names = [metric.name for metric in built or ()]
             if gate.metric is not None and built is None:  # all that the data supports, which is not known yet
                 names = [metric(gate.metric).name]
             elif gate.metric is not None and findings.not_loaded:  # it may be one that was not imported
@@ -332,7 +332,7 @@ def gates_section(
     with collect_errors(findings, "gates"):
         parse_gates(good)
         require_quality_gates(
-            good, {one.name: str(one.signature) for one in built or () if isinstance(one, BatchMetric)}
+            good, {metric.name: str(metric.signature) for metric in built or () if isinstance(metric, BatchMetric)}
         )
     return tuple(good)
 
@@ -431,9 +431,9 @@ def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
         cheap["use" if by_judge else "metric"],
         by_judge,
         expensive["use"],
-        values["budget"],
-        values["budget_cost"],
-        values["seed"],
+        budget=values["budget"],
+        budget_cost=values["budget_cost"],
+        seed=values["seed"],
     )
     return settings, {key: value for key, value in stored.items() if value is not None}
 

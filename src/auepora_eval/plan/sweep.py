@@ -173,10 +173,10 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
     return SweepPlan(
         tuple(configurations),
         decide,
-        baseline,
-        keys["delta"],
-        keys["setup"],
-        keys["budget"] or SweepBudget(),
+        baseline=baseline,
+        delta=keys["delta"],
+        setup=keys["setup"],
+        budget=keys["budget"] or SweepBudget(),
         is_grid=section.has("grid") and len(kept) == len(chosen),
     )
 

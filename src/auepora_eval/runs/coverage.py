@@ -150,7 +150,9 @@ def _is_retrieval(metric: Metric) -> bool:
 def _depth(metric: Metric) -> int | None:
     """The cut-off of a metric; ``None`` if it uses the whole ranking."""
     assert isinstance(metric, BatchMetric)
-    limits = [one for one in (getattr(metric, "k", None), metric.active_conventions.depth) if isinstance(one, int)]
+    limits = [
+        limit for limit in (getattr(metric, "k", None), metric.active_conventions.depth) if isinstance(limit, int)
+    ]
     return min(limits, default=None)
 
 

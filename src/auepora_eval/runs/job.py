@@ -32,6 +32,7 @@ from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, lazy_samples
 from .gold import describe_gold
 from .judging import (
+    JudgedRun,
     JudgeProgress,
     RunJudgeSession,
     add_control_drift,
@@ -191,16 +192,8 @@ class ScoringJob:
         signatures = self.judge_signatures()
         if not signatures:
             return
-        self.session = RunJudgeSession(
-            self.policy,
-            self.store,
-            self.record,
-            signatures=signatures,
-            samples=self.rows,
-            repeat=self._current_repeat,
-            progress=self.judge_progress(),
-            secrets=self.secrets,
-        )
+        run = JudgedRun(self.store, self.record, signatures, self.rows, self._current_repeat)
+        self.session = RunJudgeSession(self.policy, run, progress=self.judge_progress(), secrets=self.secrets)
 
     def _current_repeat(self) -> int:
         return self._retrieved.repeat if self.partial_scores is None else self.partial_scores.repeat
@@ -216,13 +209,11 @@ class ScoringJob:
     def open_session_of(self, scores: PartialScores) -> Iterator[RunJudgeSession]:
         """A session that judges another run, with the budget and the progress of the session of this one."""
         assert self.session is not None
+        signatures = judged_signatures(scores.metrics, scores.info)
+        run = JudgedRun(self.store, scores.record, signatures, scores.samples, lambda: scores.repeat)
         session = RunJudgeSession(
             replace(self.session.policy, controls=0),
-            self.store,
-            scores.record,
-            signatures=judged_signatures(scores.metrics, scores.info),
-            samples=scores.samples,
-            repeat=lambda: scores.repeat,
+            run,
             progress=self.session.add_progress(),
             secrets=self.secrets,
             budget_of=self.session,

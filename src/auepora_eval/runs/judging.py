@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..compare.sweeps import SWEEP_TAG
 from ..core.conventions import ID_PRESETS, Conventions
 from ..core.derivation import ExplainContext
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
@@ -31,7 +32,7 @@ from ..judge.panel import Poll, answer_digest, judged_item
 from ..judge.preview import Preview, preview
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
-from ..plan.model import Plan, TwoStageSettings
+from ..plan.model import JudgeSettings, Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
 from ..runtime.imports import search_folders, store_folders
@@ -40,7 +41,7 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions, this_process
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore, aligned_outputs, iter_samples, result_summaries
-from .sequential import expected_calls_note
+from .sequential import check_stop, expected_calls_note
 
 if TYPE_CHECKING:
     from ..judge.preference import PreferenceReport
@@ -154,18 +155,27 @@ def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> N
             return
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A run that is judged: judgements are stored with it."""
+
+    store: RunStore
+    record: RunRecord
+    signatures: Mapping[str, str]
+    """Of the metrics that call a judge, by name."""
+    samples: Sequence[EvaluationSample]
+    repeat: Callable[[], int]
+    """The repeat that is being judged."""
+
+
 class RunJudgeSession(JudgeSession):
     """A session whose judgements are stored with a run, in batches."""
 
     def __init__(
         self,
         policy: JudgePolicy,
-        store: RunStore,
-        record: RunRecord,
+        run: JudgedRun,
         *,
-        signatures: Mapping[str, str],
-        samples: Sequence[EvaluationSample],
-        repeat: Callable[[], int],
         progress: JudgeProgress,
         secrets: Iterable[str] = (),
         budget_of: JudgeSession | None = None,
@@ -174,10 +184,10 @@ class RunJudgeSession(JudgeSession):
         super().__init__(policy, on_progress=self._on_progress, secrets=Secrets(secrets))
         if budget_of is not None:
             self._budget = budget_of._budget
-        self._store, self._run_id = store, record.run_id
-        self._signatures = signatures
-        self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
-        self._repeat, self._callback, self._num_failed = repeat, progress, 0
+        self._store, self._run_id = run.store, run.record.run_id
+        self._signatures = run.signatures
+        self._positions = {sample.sample_id: position for position, sample in enumerate(run.samples)}
+        self._repeat, self._callback, self._num_failed = run.repeat, progress, 0
         self._other_counts: tuple[int, ...] = (0, 0, 0)
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
@@ -300,6 +310,16 @@ _FILLER = "word " * 80
 _FILLER_DOCUMENT = "word " * 200
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedAnswers:
+    """The samples that judges would be asked about, once for each repeat, and the answers to them."""
+
+    samples: Sequence[EvaluationSample]
+    outputs: Sequence[SystemOutputs | None]
+    are_known: bool = True
+    """Whether the system gave all of them; otherwise some are stand-ins."""
+
+
 def preview_plan(
     path: str | Path | Plan,
     *,
@@ -309,93 +329,91 @@ def preview_plan(
     resume: bool = False,
     run: str | None = None,
     sample_set: SampleSet | None = None,
+    calls: int | None = None,
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
 
     With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
-    Otherwise uses saved outputs, or placeholders for the outputs of the system.
+    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``calls`` are those of the system, by
+    default as many as the run makes.
     """
     plan = read_plan(path, changes=changes)
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
     where = default_store(store, plan.store)
-    policy = plan.judge.policy_for(where, plan.folder)
-    samples, outputs, notes = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
-    if prepared.outputs is not None:
-        known = dict(prepared.outputs)
-        outputs, notes = [known.get(sample.sample_id) for sample in samples], []
-    elif resume:
-        with RunStore.open(where, create=False) as opened:
-            record = opened.find(run or plan.name)
-            samples, outputs = _stored(opened, record)
-            notes = [ESTIMATE_NOTE] if None in outputs else []
-            if notes:
-                placeholders = _placeholder_outputs(prepared)
-                outputs = [output or placeholders[place % len(placeholders)] for place, output in enumerate(outputs)]
-    elif plan.repeats > 1:
-        samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
-    if plan.judge.two_stage is not None:
-        return _preview_in_two_stages(plan.judge.two_stage, prepared, samples, outputs, policy, where, notes), notes
-    found = preview(samples, outputs, prepared.metrics or [], policy)
+    metrics = prepared.metrics or []
+    answers = _answers_of_plan(prepared, where, run or plan.name if resume else None)
+    exists = plan.judge.two_stage is not None and ("://" in where or Path(where).exists())  # it is not made here
+    with RunStore.open(where, create=False) if exists else nullcontext() as known:
+        found = _preview(plan.judge, metrics, answers, plan.judge.policy_for(where, plan.folder), store=known)
+    notes = [] if answers.are_known else [ESTIMATE_NOTE]
     if plan.judge.stop is not None:
         with RunStore.open(where, create=False) as opened:
-            note = expected_calls_note(
-                opened,
-                plan.judge.stop,
-                prepared.metrics or [],
-                prepared.samples,
-                found.total.calls,
-                fingerprint=dataset_fingerprint(prepared.samples),
-                primary=plan.primary,
-                earlier=opened.find(run or plan.name) if resume else None,
-            )
-        notes = [*notes, note]
-    if plan.resolved["run"].get("prices"):
-        notes = [*notes, *_system_cost_notes(prepared, where)]
+            earlier = opened.find(run or plan.name) if resume else None
+            fingerprint = dataset_fingerprint(prepared.samples)
+            checked = check_stop(opened, plan.judge.stop, metrics, fingerprint, primary=plan.primary, earlier=earlier)
+            notes.append(expected_calls_note(opened, checked, prepared.samples, found.total.calls))
+    if plan.resolved["run"].get("prices") and prepared.calls:
+        notes.append(_system_cost_note(plan, where, calls or prepared.calls))
     return found, notes
+
+
+def _answers_of_plan(prepared: PreparedPlan, where: str, run: str | None) -> JudgedAnswers:
+    """The saved answers of a plan, those of a stored ``run``, or stand-ins."""
+    stand_ins = [_placeholder_output(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
+    if prepared.outputs is not None:
+        known = dict(prepared.outputs)
+        return JudgedAnswers(prepared.samples, [known.get(sample.sample_id) for sample in prepared.samples])
+    if run is None:
+        repeats = prepared.plan.repeats
+        return JudgedAnswers(list(prepared.samples) * repeats, stand_ins * repeats, are_known=False)
+    with RunStore.open(where, create=False) as opened:
+        stored = _stored_answers(opened, opened.find(run))
+    if None not in stored.outputs:
+        return stored
+    filled = [output or stand_ins[place % len(stand_ins)] for place, output in enumerate(stored.outputs)]
+    return JudgedAnswers(stored.samples, filled, are_known=False)
+
+
+def _preview(
+    settings: JudgeSettings,
+    metrics: Sequence[Metric],
+    answers: JudgedAnswers,
+    policy: JudgePolicy,
+    *,
+    store: RunStore | None,
+    record: RunRecord | None = None,
+) -> Preview:
+    """Estimate the judging of answers, in one stage or two."""
+    if settings.two_stage is None:
+        return preview(answers.samples, answers.outputs, metrics, policy)
+    from .two_stage import preview_in_two_stages  # it is not needed elsewhere
+
+    return preview_in_two_stages(settings.two_stage, metrics, answers, policy, store=store, record=record)
 
 
 _PRICED_ANSWERS = 1000
 """The most answers of an earlier run that an estimate reads."""
 
 
-def _system_cost_notes(prepared: PreparedPlan, where: str | Path) -> list[str]:
-    """What the calls of the system would cost, by the usage of the latest run of the plan with known cost."""
-    prices = {"prices": prepared.plan.resolved["run"]["prices"]}
-    if not prepared.calls:
-        return []
-    calls = f"the system would be called {prepared.calls:,} times"
+def _system_cost_note(plan: Plan, where: str, calls: int) -> str:
+    """What calls of the system would cost, by the usage of the latest run of the plan with known cost."""
+    metrics: list[Spec] = [
+        {"total_cost": {"prices": plan.resolved["run"]["prices"]}},
+        "prompt_tokens",
+        "completion_tokens",
+    ]
+    start = f"the system would be called {calls:,} times"
     with suppress(StoreError), RunStore.open(where, create=False) as store:
-        for record in store.runs(name=prepared.plan.name):
+        for record in [*store.runs(name=plan.name), *store.runs(tag=SWEEP_TAG + plan.name)]:
             pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
-            cost, *tokens = evaluate_stream(
-                islice(pairs, _PRICED_ANSWERS), [{"total_cost": prices}, "prompt_tokens", "completion_tokens"]
-            )
+            cost, *tokens = evaluate_stream(islice(pairs, _PRICED_ANSWERS), metrics)
             if cost.defined:
                 read, written = (f"{token.value:,.0f}" for token in tokens)
-                return [
-                    f"{calls}: about {prepared.calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
+                return (
+                    f"{start}: about {calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
                     f"completion tokens as in {record.run_id}"
-                ]
-    return [f"{calls}; what that costs is unknown, as no earlier run of '{prepared.plan.name}' has usage with prices"]
-
-
-def _preview_in_two_stages(
-    settings: TwoStageSettings,
-    prepared: PreparedPlan,
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None],
-    policy: JudgePolicy,
-    where: str,
-    notes: Sequence[str],
-) -> Preview:
-    """Estimate two-stage judging of a plan; a store that does not exist yet is not made."""
-    from .two_stage import preview_in_two_stages  # it is not needed elsewhere
-
-    opened = RunStore.open(where, create=False) if "://" in where or Path(where).exists() else nullcontext()
-    with opened as store:
-        return preview_in_two_stages(
-            settings, prepared.metrics or [], samples, outputs, policy, store=store, has_outputs=not notes
-        )
+                )
+    return f"{start}; what that costs is unknown, as no earlier run of '{plan.name}' has usage with prices"
 
 
 def preview_stored(
@@ -412,37 +430,22 @@ def preview_stored(
     chosen, judges = rescoring_metrics(
         store, record, metrics, conventions=conventions, judges=judges, need_key=False, planned=planned
     )
-    samples, outputs = _stored(store, record)
-    policy = judges.settings.policy_for(store.file, judges.folder)
-    if judges.settings.two_stage is not None:
-        from .two_stage import preview_in_two_stages  # it is not needed elsewhere
-
-        two_stage = judges.settings.two_stage
-        return preview_in_two_stages(two_stage, chosen or [], samples, outputs, policy, store=store, record=record), []
-    found = preview(samples, outputs, chosen or [], policy)
-    stop = judges.settings.stop
-    if stop is None or not until_decided:
+    answers, settings = _stored_answers(store, record), judges.settings
+    policy = settings.policy_for(store.file, judges.folder)
+    found = _preview(settings, chosen or [], answers, policy, store=store, record=record)
+    if settings.stop is None or not until_decided:
         return found, []
-    note = expected_calls_note(
-        store,
-        stop,
-        chosen or [],
-        samples[: record.num_samples],
-        found.total.calls,
-        fingerprint=record.fingerprint,
-        primary=record.plan.get("primary") or (),
-        earlier=record,
-    )
-    return found, [note]
+    primary = record.plan.get("primary") or ()
+    checked = check_stop(store, settings.stop, chosen, record.fingerprint, primary=primary, earlier=record)
+    return found, [expected_calls_note(store, checked, answers.samples[: record.num_samples], found.total.calls)]
 
 
-def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+def _stored_answers(store: RunStore, record: RunRecord) -> JudgedAnswers:
     """The samples of a run, once per repeat, and their stored outputs."""
-    samples = store.samples(record.run_id)
-    outputs = [
-        output for repeat in range(record.repeats) for output in aligned_outputs(store, record.run_id, repeat=repeat)
-    ]
-    return samples * record.repeats, outputs
+    outputs: list[SystemOutputs | None] = []
+    for repeat in range(record.repeats):
+        outputs += aligned_outputs(store, record.run_id, repeat=repeat)
+    return JudgedAnswers(store.samples(record.run_id) * record.repeats, outputs)
 
 
 def preview_placeholders(
@@ -450,10 +453,6 @@ def preview_placeholders(
 ) -> Preview:
     """Estimate the judging of outputs that do not exist yet."""
     return preview(samples, [_placeholder_output(sample, top_k) for sample in samples], metrics, policy)
-
-
-def _placeholder_outputs(prepared: PreparedPlan) -> list[SystemOutputs | None]:
-    return [_placeholder_output(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
 
 
 def _placeholder_output(sample: EvaluationSample, top_k: int) -> SystemOutputs:

@@ -74,7 +74,7 @@ class PartialScores:
     def stored_scores(self) -> tuple[npt.NDArray[np.bool_], dict[str, Scores]]:
         """Which samples have stored scores under all metrics, and these; failed measurements have none."""
         found = [result_with_scores(self._store, self.record.run_id, summary) for summary in self._summaries()]
-        scores = {one.name: one.scores for one in found if isinstance(one.scores, Scores)}
+        scores = {result.name: result.scores for result in found if isinstance(result.scores, Scores)}
         if len(scores) < len(self.metrics):
             return np.zeros(len(self.samples), dtype=np.bool_), {}
         unknown = [score.with_reason(NOT_JUDGED) | (score.status == Status.MEASURE_FAILED) for score in scores.values()]
@@ -83,7 +83,7 @@ class PartialScores:
     def _summaries(self) -> list[MetricResult]:
         """The stored results of these metrics, without their scores."""
         stored = result_summaries(self._store, self.record.run_id, every_signature=True)
-        return [one for one in stored if self.signatures.get(one.name) == one.signature]
+        return [summary for summary in stored if self.signatures.get(summary.name) == summary.signature]
 
     def use_stored(self) -> None:
         """Use the stored scores of the run instead of judging it again."""
@@ -110,11 +110,11 @@ class PartialScores:
     def dry_outcomes(self, policy: JudgePolicy) -> tuple[npt.NDArray[np.bool_], ...]:
         """Which samples a metric applies to, which are scored without a judge, and which were judged before."""
         if self.known.all():
-            applies = np.any([one.status != Status.SKIPPED for one in self._stored.values()], axis=0)
+            applies = np.any([scores.status != Status.SKIPPED for scores in self._stored.values()], axis=0)
             return applies, np.zeros_like(self.known), self.known
         without = self.dry_scores(replace(policy, cache=None, cache_only=False))
         cached = self.dry_scores(policy) if policy.cache is not None and policy.cache.exists() else without
-        applies = np.any([one.status != Status.SKIPPED for one in without], axis=0)
+        applies = np.any([scores.status != Status.SKIPPED for scores in without], axis=0)
         free, known = (
             ~np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0) for scores in (without, cached)
         )
@@ -173,15 +173,15 @@ class PartialScores:
         assert self._executor is not None
         chunks = np.split(positions, range(self.batch_size, len(positions), self.batch_size))
         scored = list(self._executor.score((self._batch(chunk, repeat) for chunk in chunks), self.metrics))
-        columns = zip(*(one.scores for one in scored), strict=True)
-        return [Scores.concat(list(column)) for column in columns], [one.notes for one in scored if one.notes]
+        columns = zip(*(batch.scores for batch in scored), strict=True)
+        return [Scores.concat(list(column)) for column in columns], [batch.notes for batch in scored if batch.notes]
 
     def _batch(self, positions: Positions, repeat: int) -> Batch:
         wanted = set(positions.tolist())
         rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=wanted)
         outputs = {row.position: row.output for row in rows}
         listed = positions.tolist()
-        return Batch([self.samples[one] for one in listed], [outputs.get(one) for one in listed])
+        return Batch([self.samples[position] for position in listed], [outputs.get(position) for position in listed])
 
     def _whole(self, metric: BatchMetric, parts: list[tuple[Positions, Scores]]) -> Scores:
         """One column of all samples from the parts."""
@@ -192,13 +192,13 @@ class PartialScores:
         if len(rest) and metric.name in self._stored:  # failed, or not judged, in an earlier session
             return Scores.woven(*parts, (rest, self._stored[metric.name].take(rest)))
         skipped = Scores.of(np.zeros(len(rest)), skip={NOT_JUDGED: np.ones(len(rest), dtype=np.bool_)})
-        samples = [self.samples[one] for one in rest.tolist()]
-        tables = [one.stats for _, one in parts if one.stats is not None]
+        samples = [self.samples[position] for position in rest.tolist()]
+        tables = [scores.stats for _, scores in parts if scores.stats is not None]
         if tables:
             skipped = replace(skipped, stats=np.full((len(rest), tables[0].shape[1]), np.nan))
         if isinstance(metric, FamilyMetric):
             skipped = with_family_keys(skipped, Batch(samples, [None] * len(samples)))
-        elif any(one.keys is not None for _, one in parts):
+        elif any(scores.keys is not None for _, scores in parts):
             skipped = replace(skipped, keys=(None,) * len(rest))
         return Scores.woven(*parts, (rest, skipped)) if len(rest) else Scores.woven(*parts)
 

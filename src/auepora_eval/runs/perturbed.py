@@ -123,7 +123,7 @@ def _metrics(request: RunRequest, names: Sequence[str]) -> list[Metric] | None:
     if request.metrics is None and not request.targets:
         return None
     planned = request.metrics or ()
-    known = {getattr(type(one), "registered_as", one.name) for one in planned}
+    known = {getattr(type(metric), "registered_as", metric.name) for metric in planned}
     more = [name for name in names if name not in known]
     return [*planned, *resolve_metrics(more, request.conventions)]
 
@@ -166,28 +166,34 @@ def build_curve(
         # The questions are the same; only the annotations of documents differ.
         found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
         others = _unanswerable_differ(store, base.record, outcomes[level].record)
-        kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
+        kept = {
+            name: comparison
+            for name, comparison in found.by_name.items()
+            if not (others and comparison.target == _REJECTION)
+        }
         compared[level] = kept
         refused.update(found.refused)
         for name in found.by_name.keys() - kept.keys():
             elsewhere.setdefault(name, []).append(sweep.label(level))
     refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
     every = {name: result for level in sweep.levels for name, result in results[level].items()}
+    points: dict[str, list[CurvePoint]] = {name: [] for name in every}
+    for level in sweep.levels:
+        changes = compared.get(level, {})
+        for name, listed in points.items():
+            listed.append(_point(level, results[level].get(name), changes.get(name)))
     return Curve(
         sweep.kind,
         sweep.levels,
         sweep.base,
-        seed,
-        [outcomes[level].record.run_id for level in sweep.levels],
-        {
-            name: [_point(level, results[level].get(name), compared.get(level, {}).get(name)) for level in sweep.levels]
-            for name in every
-        },
-        frozenset(name for name, one in every.items() if one.target is TargetCategory.LATENCY),
-        refused,
-        list(notes),
-        together,
-        {name: display_name(one) for name, one in every.items()},
+        seed=seed,
+        runs=[outcomes[level].record.run_id for level in sweep.levels],
+        metrics=points,
+        scaled=frozenset(name for name, result in every.items() if result.target is TargetCategory.LATENCY),
+        refused=refused,
+        notes=list(notes),
+        together=together,
+        display_names={name: display_name(result) for name, result in every.items()},
     )
 
 
@@ -244,7 +250,9 @@ def sweep_token(
     changed: list[str] = []
     for record in store.runs(tag=PERTURBED_TAG):
         stored = record.plan.get(key) or {}
-        if not record.name.startswith(f"{request.name} [") or any(stored.get(one) != expected[one] for one in expected):
+        if not record.name.startswith(f"{request.name} [") or any(
+            stored.get(field_name) != expected[field_name] for field_name in expected
+        ):
             continue
         plans = [{name: value for name, value in plan.items() if name != key} for plan in (record.plan, request.plan)]
         now = plan_changes(plans[0], store.as_stored(plans[1]))
@@ -527,11 +535,11 @@ def run_perturbed(
         require_annotations(samples, sweep, edit)
         return _every_variant(samples, sweep, plan.seed)
 
+    progress = ProgressOptions(resume, retry_failed, stop, watcher)
     with open_plan(plan, store=store, limit=limit, tags=tags, variants=variants) as (request, opened, where):
-        return _run_sweep(
-            request, sweep, opened, corpus_pool(plan.dataset.corpus if corpus is None else corpus), edit, plan.seed,
-            progress=ProgressOptions(resume, retry_failed, stop, watcher), where=where,
-        )  # fmt: skip
+        pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
+        runs = _run_sweep(request, sweep, opened, corpus=pool, edit=edit, seed=plan.seed, progress=progress)
+        return replace(runs, store=where)
 
 
 def read_system_plan(
@@ -594,24 +602,21 @@ def noise_curve(
         tags=tags,
     )
     require_annotations(request.samples, sweep, edit)
-    pool = corpus_pool(corpus)
+    pool, progress = corpus_pool(corpus), ProgressOptions(resume, retry_failed, stop, watcher)
     with open_new_store(store) as (opened, where):
-        return _run_sweep(
-            request, sweep, opened, pool, edit, seed,
-            progress=ProgressOptions(resume, retry_failed, stop, watcher), where=where,
-        )  # fmt: skip
+        runs = _run_sweep(request, sweep, opened, corpus=pool, edit=edit, seed=seed, progress=progress)
+        return replace(runs, store=where)
 
 
 def _run_sweep(
     request: RunRequest,
     sweep: Sweep,
     store: RunStore,
+    *,
     corpus: NoisePool | None,
     edit: DocumentEdit | None,
     seed: int,
-    *,
     progress: ProgressOptions,
-    where: str | None,
 ) -> PerturbedRuns:
     require_retriever(request.system)
     if "duplicate" in sweep.perturbs and request.conventions.duplicates == "error":
@@ -621,17 +626,17 @@ def _run_sweep(
     pool = initial_noise(request, sweep, corpus, seed)
     entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed, **_payload_digest(sweep)}
     token = sweep_token(store, request, entry, resume=progress.resume, kind=f"{sweep} and seed {seed}")
-    levels = LevelRunner(request, sweep, store, edit, seed, token, progress)
+    levels = LevelRunner(request, sweep, store, edit=edit, seed=seed, token=token, progress=progress)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
     first: RunRecord | None = None
     # The base first: without another source, noise is drawn from what it retrieved.
-    for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
+    for level in sorted(sweep.levels, key=lambda level: level != sweep.base):
         if pool is None and sweep.perturbation(level).noise:
             pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
         outcomes[level] = levels.run(level, pool, first)
         if outcomes[level].results is None:
-            return PerturbedRuns(sweep, outcomes, store=where)
+            return PerturbedRuns(sweep, outcomes)
         if first is None and not sweep.perturbation(level).empty:  # empty rankings do not decide how gold is matched
             first = outcomes[level].record
         notes += levels.notes(level, outcomes[level].record)
@@ -642,7 +647,7 @@ def _run_sweep(
         together = levels.together() or merge_arms(merged, sweep, outcomes, store, levels.plan_entry())
     arms = arm_results(None if together is None else together.results)
     curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=arms)
-    return PerturbedRuns(sweep, outcomes, curve, together, where)
+    return PerturbedRuns(sweep, outcomes, curve, together)
 
 
 def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
@@ -651,6 +656,6 @@ def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int)
     if sweep.kind != ARMS_KIND:
         return found
     return [
-        arm_variant(one, of_base=one.labels["arm"] == sweep.base, is_false=one.labels["arm"] == "edited")
-        for one in found
+        arm_variant(sample, of_base=sample.labels["arm"] == sweep.base, is_false=sample.labels["arm"] == "edited")
+        for sample in found
     ]

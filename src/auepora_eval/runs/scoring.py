@@ -41,7 +41,7 @@ from .gold import read_gold
 from .job import ScoringJob, reads_gold
 from .judging import JudgeProgress, conventions_of_run, ignore_progress, rescoring_metrics
 from .sequential import LookProgress, StopRequest, ignore_looks
-from .steps import CoverageStep, EarlyStopping, ScoringStep, TwoStageStep
+from .steps import CoverageStep, EarlyStopping, ScoringStep
 
 
 def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
@@ -82,6 +82,8 @@ def judging_steps(
     """The steps of a run with a judge: it stops early where a design is recorded or requested, or has two stages."""
     steps: list[ScoringStep] = [EarlyStopping(stop, on_look)]
     if two_stage is not None:
+        from .two_stage import TwoStageStep  # it is not needed elsewhere
+
         steps.append(TwoStageStep(two_stage))
     return steps
 
@@ -144,7 +146,7 @@ def rescore(
         store, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
     )
     if gold_metrics_only and chosen is not None:
-        chosen = [one for one in chosen if reads_gold(one)] or None
+        chosen = [metric for metric in chosen if reads_gold(metric)] or None
     store.hide(judges.secrets)
     for warning in same_family_warnings(chosen or (), record.config):
         warnings.warn(warning, AueporaWarning, stacklevel=2)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.results import Results
 from ..core.types import GOLD_BY
 from ..engine.executors import Executor, SerialExecutor
 from ..errors import BadValueError
-from ..plan.model import TwoStageSettings
 from ..store.records import run_info
 from ..store.runs import aligned_outputs, samples_contain
 from .coverage import JudgedCoverage, has_gold_provenance
@@ -19,9 +18,6 @@ from .job import ScoringJob, evaluate_outputs, mark_direction, reducer_names
 from .judging import record_usage
 from .partial_scores import KnownScores, SkippingExecutor
 from .sequential import LookProgress, SequentialJudging, StopRequest, ignore_looks, prepare_judging
-
-if TYPE_CHECKING:
-    from .two_stage import TwoStageJudging
 
 
 class ScoringStep:
@@ -74,17 +70,7 @@ class EarlyStopping(ScoringStep):
                     "does"
                 )
             return
-        self._judging = prepare_judging(
-            job.store,
-            job.record,
-            job.chosen,
-            job.rows,
-            self._request,
-            info=job.info,
-            policy=job.policy,
-            batch_size=job.options.batch_size,
-            on_look=self._on_look,
-        )
+        self._judging = prepare_judging(job, self._request, self._on_look)
         if self._judging is not None:
             job.partial_scores = self._judging.scores
 
@@ -120,41 +106,6 @@ class EarlyStopping(ScoringStep):
         scores.add_earlier_details(results)
         mark_direction(results, scores.originals)
         job.store.put_results(record.run_id, results, reducers=reducer_names(scores.originals))
-
-
-class TwoStageStep(ScoringStep):
-    """Cheap scores of all samples, an expensive judge on a draw of them, and corrected means."""
-
-    def __init__(self, settings: TwoStageSettings) -> None:
-        self._settings = settings
-        self._judging: TwoStageJudging | None = None
-
-    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
-        """Score the first stage; the pass over all samples is left with the metrics of the expensive judge."""
-        if job.session is None:
-            return executor
-        from .two_stage import TwoStageJudging
-
-        judging = TwoStageJudging(
-            self._settings,
-            store=job.store,
-            record=job.record,
-            run=job.info,
-            samples=job.rows,
-            session=job.session,
-        )
-        expensive = judging.score_first_stage(job.scored, partial(job.evaluate, executor=executor), job.outputs[0])
-        if expensive:
-            job.scored, job.progress = list(expensive), None
-            self._judging = judging
-        return executor
-
-    def finish(self, job: ScoringJob, results: Results) -> Results:
-        """The results of both stages."""
-        if self._judging is None:
-            return results
-        job.add_usage(self._judging.first)
-        return self._judging.finish(results, job.groups)
 
 
 class CorrectionStep(ScoringStep):

@@ -129,7 +129,14 @@ def prepare_sweep(
     _require_same_metric(source, sweep, deciding)
     _check_budget(whole, sweep, calls)
     return PreparedSweep(
-        sweep, tuple(plans), tuple(requests), requests[0].samples, calls, deciding[0], where, sample_set=chosen
+        sweep,
+        tuple(plans),
+        tuple(requests),
+        requests[0].samples,
+        calls=calls,
+        deciding=deciding[0],
+        where=where,
+        sample_set=chosen,
     )
 
 

@@ -86,17 +86,17 @@ def parse_sockets(
 ) -> list[Socket]:
     """The sockets a user named, as ``component.socket``, or as ``component`` if the socket is unambiguous."""
     parsed: list[Socket] = []
-    for one in [named] if isinstance(named, str) else named:
-        component, dot, socket = one.rpartition(".")
+    for place in [named] if isinstance(named, str) else named:
+        component, dot, socket = place.rpartition(".")
         if not dot or component not in known:
-            component, socket = one, ""
+            component, socket = place, ""
         sockets = list(known.get(component, ()))
         if not socket:
             usual_sockets = [name for owner, name in defaults if owner == component]
             socket = (usual_sockets or (sockets if len(sockets) == 1 else [""]))[0]
         if socket not in sockets:
             available = ", ".join(f"{owner}.{name}" for owner, inside in known.items() for name in inside)
-            raise BadTypeError(f"{what}='{one}' is not in the pipeline; it has: {available}")
+            raise BadTypeError(f"{what}='{place}' is not in the pipeline; it has: {available}")
         parsed.append((component, socket))
     return parsed
 
@@ -162,7 +162,8 @@ def from_haystack(
         raise BadTypeError(f"from_haystack() takes a pipeline or a component, not a {kind}")
     if use_async and not callable(getattr(runner, "run_async", None)):
         raise BadTypeError(f"a {type(pipeline).__name__} has no run_async(): leave use_async out, or use AsyncPipeline")
-    wired = _HaystackPipeline(runner, inputs, retriever, generator, data or {}, mapper, own_top_k)
+    named = {"inputs": inputs, "retriever": retriever, "generator": generator}
+    wired = _HaystackPipeline(runner, named, data or {}, mapper, own_top_k)
     ask = wired.ask_async if use_async else wired.ask
     if wired.answers:
         return adapt_pipeline(ask, wired.output, config, pipeline, use_async=use_async)
@@ -190,12 +191,14 @@ class _SingleComponent:
         # There is no public API for these; the framework reads them in the same way.
         sockets = self._component.__haystack_input__._sockets_dict
         return {
-            _COMPONENT: {name: {"type": one.type, "is_mandatory": one.is_mandatory} for name, one in sockets.items()}
+            _COMPONENT: {
+                name: {"type": socket.type, "is_mandatory": socket.is_mandatory} for name, socket in sockets.items()
+            }
         }
 
     def outputs(self, **_: bool) -> dict[str, dict[str, Any]]:
         sockets = self._component.__haystack_output__._sockets_dict
-        return {_COMPONENT: {name: {"type": one.type} for name, one in sockets.items()}}
+        return {_COMPONENT: {name: {"type": socket.type} for name, socket in sockets.items()}}
 
     def warm_up(self) -> None:
         warm_up = getattr(self._component, "warm_up", None)
@@ -223,24 +226,23 @@ class _HaystackPipeline:
     def __init__(
         self,
         pipeline: Any,
-        inputs: str | Sequence[str] | None,
-        retriever: str | Sequence[str] | None,
-        generator: str | Sequence[str] | None,
+        named: Mapping[str, str | Sequence[str] | None],
         data: Mapping[str, Mapping[str, Any]],
         mapper: DocumentMapper,
         own_top_k: bool,
     ) -> None:
+        """``named`` has the sockets that the user named, by the option of ``from_haystack``."""
         self._pipeline, self._data, self._mapper, self._own = pipeline, data, mapper, own_top_k
         self._free = pipeline.inputs()
         outputs = pipeline.outputs(include_components_with_connected_outputs=True)
         after = _descendants(pipeline)
+        inputs = named["inputs"]
         self._questions = (
             question_sockets(self._free, data) if inputs is None else parse_sockets(inputs, self._free, "inputs")
         )
-        self._document_sockets = _select_sockets(
-            retriever, outputs, document_sockets(outputs, after), "retriever", "documents"
-        )
-        self.answers = _select_sockets(generator, outputs, answer_sockets(outputs, after), "generator", "answers")
+        documents, answers = document_sockets(outputs, after), answer_sockets(outputs, after)
+        self._document_sockets = _select_sockets(named, outputs, documents, "retriever", "documents")
+        self.answers = _select_sockets(named, outputs, answers, "generator", "answers")
         """Sockets of the answers; empty if there are none."""
         if not self._document_sockets and not self.answers:
             raise BadTypeError(
@@ -310,14 +312,15 @@ class _HaystackPipeline:
 
 
 def _select_sockets(
-    named: str | Sequence[str] | None,
+    named: Mapping[str, str | Sequence[str] | None],
     outputs: Mapping[str, Mapping[str, Any]],
     candidates: Sequence[Socket],
     option: str,
     what: str,
 ) -> list[Socket]:
-    if named is not None:
-        return parse_sockets(named, outputs, option, candidates)
+    chosen = named[option]
+    if chosen is not None:
+        return parse_sockets(chosen, outputs, option, candidates)
     if len(candidates) > 1:
         several = ", ".join(".".join(place) for place in candidates)
         raise BadTypeError(

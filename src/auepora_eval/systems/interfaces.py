@@ -163,7 +163,7 @@ def _documents_slot(system: object) -> Callable[[object], object] | None:
     def build(retriever: Any) -> System:
         def call(sample: EvaluationSample, top_k: int) -> Any:
             found = retriever.retrieve(sample.query, top_k=top_k)
-            return run(sample, top_k=top_k, documents=[one.doc for one in found])
+            return run(sample, top_k=top_k, documents=[retrieved.doc for retrieved in found])
 
         return System("run()", is_async(run), call)
 

@@ -171,7 +171,7 @@ def command(
         used = record.plan.get("metrics") if planned else specs
         judges = named or judges_of_run(found, record, used, changes=changes)
         if judging.preview:
-            from ..runs.judging import preview_stored
+            from ..runs.preview import preview_stored
 
             would, notes = preview_stored(
                 found,

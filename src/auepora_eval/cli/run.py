@@ -346,7 +346,7 @@ def command(
         echo_err(note)
     chosen = find_samples(samples, default_store(store, read.store))
     if judging.preview:
-        from ..runs.judging import preview_plan
+        from ..runs.preview import preview_plan
 
         found, notes = preview_plan(read, store=store, limit=limit, resume=resume, run=run_name, sample_set=chosen)
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)

@@ -123,7 +123,7 @@ def command(
     prepared = prepare_sweep(source, options, changes)
     refuse_input_as_output(output, [plan, prepared.where])
     if judging.preview:
-        from ..runs.judging import preview_plan
+        from ..runs.preview import preview_plan
 
         found, notes = preview_plan(
             prepared.plans[0],

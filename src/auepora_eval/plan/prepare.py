@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -547,11 +547,14 @@ def _check_annotations(
     plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
 ) -> None:
     """Add an error for each sample with an annotation that a judge cannot be asked about, such as a rubric."""
-    parts = [part for metric in metrics or () if isinstance(metric, BatchMetric) for part in judged_parts(metric)]
-    checking = [part for part in parts if type(part).sample_problem is not JudgedMetric.sample_problem]
-    if any(part.sample_problem(sample) for sample in (samples if checking else ()) for part in checking):
-        for error in _data_errors(plan):  # with the lines of the samples
-            findings.add_error("dataset", error)
+    batch_metrics = [metric for metric in metrics or () if isinstance(metric, BatchMetric)]
+    parts = chain.from_iterable(judged_parts(metric) for metric in batch_metrics)
+    for part in parts:
+        checks = type(part).sample_problem is not JudgedMetric.sample_problem
+        if checks and any(part.sample_problem(sample) for sample in samples):
+            for error in _data_errors(plan):  # with the lines of the samples
+                findings.add_error("dataset", error)
+            return
 
 
 def _is_streamed(source: DataSource, corpus: Path | None, role: Role) -> bool:

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,8 @@ def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: M
 
 def with_members(names: Iterable[str], members: Callable[[str], Iterable[str]]) -> list[str]:
     """These resources, each preceded by the members of a panel."""
-    return list(dict.fromkeys(member for name in names for member in (*members(name), name)))
+    listed = chain.from_iterable((*members(name), name) for name in names)
+    return list(dict.fromkeys(listed))
 
 
 def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Iterable[str]]:

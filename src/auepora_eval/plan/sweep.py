@@ -223,7 +223,7 @@ def _matching(
             wanted[keys[name]] = value
         else:
             section.add(where, f"'{name}' is no key of the sweep{did_you_mean(name, keys)}")
-    return [settings for settings in chosen if wanted and all(settings.get(key) == wanted[key] for key in wanted)]
+    return [settings for settings in chosen if wanted and {**settings, **wanted} == settings]
 
 
 def _baseline(

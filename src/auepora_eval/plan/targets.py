@@ -43,10 +43,10 @@ def with_target_metrics(
     if not plan.targets or not samples:
         return plan
     support = supported_targets(samples, None, retrieves=retrieves, conventions=conventions, targets=plan.targets)
-    supported = {name for found in support for name in found.judged}
+    supported = set(chain.from_iterable(found.judged for found in support))
     possible = judged_specs(plan.targets, plan.resolved["resources"], plan.metrics or ())
     judged = [spec for spec in possible if supported.issuperset(spec)]
-    names = {name for spec in judged for name in spec}
+    names = set(chain.from_iterable(judged))
     check_support(support, names, partial=False)  # what is judged in part is said when the outputs are known
     primary = plan.primary or tuple(chain.from_iterable(found.primary_with(names) for found in support))
     metrics: tuple[Spec, ...] = (*(plan.metrics or ()), *judged)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -138,8 +139,8 @@ def _near_duplicates(samples: Sequence[EvaluationSample]) -> QualityFinding | No
     named = "; ".join(f"{name} and {other}" for name, other in pairs[:5])
     more = f" and {len(pairs) - 5} more" if len(pairs) > 5 else ""
     text = f"{len(pairs)} pairs of nearly equal questions count as independent ({named}{more}); give them a cluster_id"
-    ids = dict.fromkeys(sample_id for pair in pairs for sample_id in pair)
-    return QualityFinding("near_duplicates", text, list(ids))
+    ids = list(dict.fromkeys(chain.from_iterable(pairs)))
+    return QualityFinding("near_duplicates", text, ids)
 
 
 def _missing_gold(samples: Sequence[EvaluationSample], corpus_ids: Collection[str] | None) -> QualityFinding | None:
@@ -164,10 +165,10 @@ def _main_scores(store: RunStore, runs: Sequence[RunRecord]) -> tuple[str, list[
     """The most important metric that all runs have scores of, and its scores in each."""
     results = [store.results(record.run_id).by_name for record in runs]
     for name in rank_metrics(runs[0], list(results[0].values())):
-        columns = [found[name].scores if name in found else None for found in results]
-        scored = [scores for scores in columns if isinstance(scores, Scores)]
-        if len(scored) == len(runs):
-            return name, scored
+        scored = [found[name].scores for found in results if name in found]
+        columns = [scores for scores in scored if isinstance(scores, Scores)]
+        if len(columns) == len(runs):
+            return name, columns
     return "", []
 
 

@@ -39,8 +39,8 @@ from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import require_ready
 from ..systems.policy import CallPolicy
 from .job import ScoringJob
-from .judging import preview_placeholders
 from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
+from .preview import preview_placeholders
 from .replay import ReplayContext, make_replay_system, require_ranking, stored_contexts
 from .run import (
     RunOutcome,

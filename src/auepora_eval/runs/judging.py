@@ -1,4 +1,4 @@
-"""Judges of stored runs: stored judgements and votes, previews of their calls, preference between runs."""
+"""Judges of stored runs: stored judgements and votes, preference between runs."""
 
 from __future__ import annotations
 
@@ -6,42 +6,34 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..compare.sweeps import SWEEP_TAG
 from ..core.conventions import ID_PRESETS, Conventions
 from ..core.derivation import ExplainContext
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
 from ..core.registry import Spec, use_resources
 from ..core.results import Results
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ..engine.evaluate import evaluate_stream, resolve_metrics
+from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
-from ..io.golden import dataset_fingerprint
-from ..io.sample_sets import SampleSet
 from ..judge.cache import stored_request_key
 from ..judge.controls import control_drift
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name, decides
 from ..judge.limits import UsageLog
 from ..judge.metric import JudgedMetric, judged_parts
 from ..judge.panel import Poll, answer_digest, judged_item
-from ..judge.preview import Preview, preview
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
-from ..plan.model import JudgeSettings, Plan
-from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
-from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions, this_process
 from ..store.rows import StoredJudgement
-from ..store.runs import RunStore, aligned_outputs, iter_samples, result_summaries
-from .sequential import check_stop, expected_calls_note
+from ..store.runs import RunStore, result_summaries
 
 if TYPE_CHECKING:
     from ..judge.preference import PreferenceReport
@@ -216,29 +208,27 @@ class RunJudgeSession(JudgeSession):
         position = self._positions.get(request.sample_id)
         if position is None:
             return  # not about a single sample of the run
-        self._rows.append(
-            StoredJudgement(
-                request.metric,
-                self._signatures.get(request.metric, ""),
-                position,
-                stored_request_key(critic, request),
-                self._repeat(),
-                request.repeat,
-                critic_name(critic),
-                request.prompt_id,
-                reason,
-                _without_empty(
-                    {
-                        "about": _about(request),
-                        **_outcome_dict(outcome),
-                        "one_number": returns_number_only(critic),
-                        "logprobs": supports_logprobs(critic),
-                        "decides": decides(critic),
-                        "panel": dict(request.panel) or None,
-                    }
-                ),
-            )
+        body = {
+            "about": _about(request),
+            **_outcome_dict(outcome),
+            "one_number": returns_number_only(critic),
+            "logprobs": supports_logprobs(critic),
+            "decides": decides(critic),
+            "panel": dict(request.panel) or None,
+        }
+        row = StoredJudgement(
+            request.metric,
+            self._signatures.get(request.metric, ""),
+            position,
+            stored_request_key(critic, request),
+            repeat=self._repeat(),
+            judge_repeat=request.repeat,
+            critic=critic_name(critic),
+            prompt_id=request.prompt_id,
+            reason=reason,
+            body=_without_empty(body),
         )
+        self._rows.append(row)
         is_due = time.monotonic() - self._last_write >= SECONDS_PER_WRITE
         if len(self._rows) >= JUDGEMENTS_PER_WRITE or is_due:
             self._flush(is_last=False)
@@ -299,169 +289,6 @@ def _outcome_dict(judgement: Judgement | JudgeError) -> dict[str, Any]:
         "repaired": judgement.repaired,
         "cached": judgement.cached,
     }
-
-
-# --- estimates of judge calls and cost before a judge is called ------------------------------------------------------
-
-ESTIMATE_NOTE = (
-    "the system has not answered yet: tokens and cost are estimated from reference answers and relevant documents"
-)
-_FILLER = "word " * 80
-_FILLER_DOCUMENT = "word " * 200
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedAnswers:
-    """The samples that judges would be asked about, once for each repeat, and the answers to them."""
-
-    samples: Sequence[EvaluationSample]
-    outputs: Sequence[SystemOutputs | None]
-    are_known: bool = True
-    """Whether the system gave all of them; otherwise some are stand-ins."""
-
-
-def preview_plan(
-    path: str | Path | Plan,
-    *,
-    store: str | Path | None = None,
-    changes: Mapping[str, Any] | None = None,
-    limit: int | None = None,
-    resume: bool = False,
-    run: str | None = None,
-    sample_set: SampleSet | None = None,
-    calls: int | None = None,
-) -> tuple[Preview, list[str]]:
-    """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
-
-    With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
-    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``calls`` are those of the system, by
-    default as many as the run makes.
-    """
-    plan = read_plan(path, changes=changes)
-    prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
-    where = default_store(store, plan.store)
-    metrics = prepared.metrics or []
-    answers = _answers_of_plan(prepared, where, run or plan.name if resume else None)
-    exists = plan.judge.two_stage is not None and ("://" in where or Path(where).exists())  # it is not made here
-    with RunStore.open(where, create=False) if exists else nullcontext() as known:
-        found = _preview(plan.judge, metrics, answers, plan.judge.policy_for(where, plan.folder), store=known)
-    notes = [] if answers.are_known else [ESTIMATE_NOTE]
-    if plan.judge.stop is not None:
-        with RunStore.open(where, create=False) as opened:
-            earlier = opened.find(run or plan.name) if resume else None
-            fingerprint = dataset_fingerprint(prepared.samples)
-            checked = check_stop(opened, plan.judge.stop, metrics, fingerprint, primary=plan.primary, earlier=earlier)
-            notes.append(expected_calls_note(opened, checked, prepared.samples, found.total.calls))
-    if plan.resolved["run"].get("prices") and prepared.calls:
-        notes.append(_system_cost_note(plan, where, calls or prepared.calls))
-    return found, notes
-
-
-def _answers_of_plan(prepared: PreparedPlan, where: str, run: str | None) -> JudgedAnswers:
-    """The saved answers of a plan, those of a stored ``run``, or stand-ins."""
-    stand_ins = [_placeholder_output(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
-    if prepared.outputs is not None:
-        known = dict(prepared.outputs)
-        return JudgedAnswers(prepared.samples, [known.get(sample.sample_id) for sample in prepared.samples])
-    if run is None:
-        repeats = prepared.plan.repeats
-        return JudgedAnswers(list(prepared.samples) * repeats, stand_ins * repeats, are_known=False)
-    with RunStore.open(where, create=False) as opened:
-        stored = _stored_answers(opened, opened.find(run))
-    if None not in stored.outputs:
-        return stored
-    filled = [output or stand_ins[place % len(stand_ins)] for place, output in enumerate(stored.outputs)]
-    return JudgedAnswers(stored.samples, filled, are_known=False)
-
-
-def _preview(
-    settings: JudgeSettings,
-    metrics: Sequence[Metric],
-    answers: JudgedAnswers,
-    policy: JudgePolicy,
-    *,
-    store: RunStore | None,
-    record: RunRecord | None = None,
-) -> Preview:
-    """Estimate the judging of answers, in one stage or two."""
-    if settings.two_stage is None:
-        return preview(answers.samples, answers.outputs, metrics, policy)
-    from .two_stage import preview_in_two_stages  # it is not needed elsewhere
-
-    return preview_in_two_stages(settings.two_stage, metrics, answers, policy, store=store, record=record)
-
-
-_PRICED_ANSWERS = 1000
-"""The most answers of an earlier run that an estimate reads."""
-
-
-def _system_cost_note(plan: Plan, where: str, calls: int) -> str:
-    """What calls of the system would cost, by the usage of the latest run of the plan with known cost."""
-    metrics: list[Spec] = [
-        {"total_cost": {"prices": plan.resolved["run"]["prices"]}},
-        "prompt_tokens",
-        "completion_tokens",
-    ]
-    start = f"the system would be called {calls:,} times"
-    with suppress(StoreError), RunStore.open(where, create=False) as store:
-        for record in [*store.runs(name=plan.name), *store.runs(tag=SWEEP_TAG + plan.name)]:
-            pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
-            cost, *tokens = evaluate_stream(islice(pairs, _PRICED_ANSWERS), metrics)
-            if cost.defined:
-                read, written = (f"{token.value:,.0f}" for token in tokens)
-                return (
-                    f"{start}: about {calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
-                    f"completion tokens as in {record.run_id}"
-                )
-    return f"{start}; what that costs is unknown, as no earlier run of '{plan.name}' has usage with prices"
-
-
-def preview_stored(
-    store: RunStore,
-    record: RunRecord,
-    metrics: Sequence[Spec | Metric] = (),
-    *,
-    conventions: str | Conventions | None = None,
-    judges: PlannedJudges | None = None,
-    until_decided: bool = False,
-    planned: bool | None = None,
-) -> tuple[Preview, list[str]]:
-    """Estimate the judging for rescoring a stored run, with notes; ``until_decided`` as for ``rescore``."""
-    chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=conventions, judges=judges, need_key=False, planned=planned
-    )
-    answers, settings = _stored_answers(store, record), judges.settings
-    policy = settings.policy_for(store.file, judges.folder)
-    found = _preview(settings, chosen or [], answers, policy, store=store, record=record)
-    if settings.stop is None or not until_decided:
-        return found, []
-    primary = record.plan.get("primary") or ()
-    checked = check_stop(store, settings.stop, chosen, record.fingerprint, primary=primary, earlier=record)
-    return found, [expected_calls_note(store, checked, answers.samples[: record.num_samples], found.total.calls)]
-
-
-def _stored_answers(store: RunStore, record: RunRecord) -> JudgedAnswers:
-    """The samples of a run, once per repeat, and their stored outputs."""
-    outputs: list[SystemOutputs | None] = []
-    for repeat in range(record.repeats):
-        outputs += aligned_outputs(store, record.run_id, repeat=repeat)
-    return JudgedAnswers(store.samples(record.run_id) * record.repeats, outputs)
-
-
-def preview_placeholders(
-    samples: Sequence[EvaluationSample], metrics: Sequence[Metric], policy: JudgePolicy, top_k: int
-) -> Preview:
-    """Estimate the judging of outputs that do not exist yet."""
-    return preview(samples, [_placeholder_output(sample, top_k) for sample in samples], metrics, policy)
-
-
-def _placeholder_output(sample: EvaluationSample, top_k: int) -> SystemOutputs:
-    documents = [document for document in sample.relevant_docs or () if document.text][:top_k]
-    documents = documents or [Document(f"stand-in {place}", _FILLER_DOCUMENT) for place in range(top_k)]
-    reference = sample.reference_answer
-    answer = reference.text if reference is not None and reference.text.strip() else _FILLER
-    found = [RetrievedDocument(document, None, rank) for rank, document in enumerate(documents, start=1)]
-    return SystemOutputs(found, Response(answer))
 
 
 # --- preference between two stored runs, and the judge of a plan -----------------------------------------------------
@@ -544,7 +371,7 @@ def read_panel_votes(
     for row in store.judgements(record.run_id):
         if row.metric == metric and row.signature == result.signature and row.repeat == 0:
             rows[row.position].append(row)
-    judged = [row for each in rows.values() for row in each]
+    judged = list(chain.from_iterable(rows.values()))
     if not isinstance(found, JudgedMetric) or not any(row.body.get("panel") for row in judged):
         raise BadValueError(
             f"{metric} of {record.run_id} was not judged by a panel: weights are learned from the votes of several "
@@ -596,7 +423,9 @@ def _mean_votes(polls: Sequence[Poll]) -> list[float]:
     """The vote of each member on the only item, as a mean over repeated judgements."""
     by_member: list[float] = []
     for member in range(len(polls[0].names)):
-        votes = [poll.row(path)[member] for poll in polls for path in poll.decided]
-        numbers = [vote.number for vote in votes if vote is not None and vote.number is not None]
+        numbers = []
+        for poll in polls:
+            votes = [poll.row(path)[member] for path in poll.decided]
+            numbers += [vote.number for vote in votes if vote is not None and vote.number is not None]
         by_member.append(math.fsum(numbers) / len(numbers) if numbers else math.nan)
     return by_member

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,7 @@ class PartialScores:
         """The repeat that is being judged."""
         self._executor: JudgingExecutor | None = None
         self._parts: list[dict[str, list[tuple[Positions, Scores]]]] = [
-            {metric.name: [] for metric in self.metrics} for _ in range(record.repeats)
+            defaultdict(list) for _ in range(record.repeats)
         ]
         self._stored: dict[str, Scores] = {}
         self.stored_details: dict[str, Mapping[str, Any]] = {}
@@ -99,7 +101,7 @@ class PartialScores:
     def dry_scores(self, policy: JudgePolicy) -> list[Scores]:
         """The outcomes without a call, as far as the cache of the policy has them; the others are failures."""
         batch = self._batch(np.arange(len(self.samples)), 0)
-        parts = [part for metric in self.metrics for part in judged_parts(metric)]
+        parts = list(chain.from_iterable(judged_parts(metric) for metric in self.metrics))
 
         async def work(session: PreviewSession) -> None:
             await judge_batch(batch, parts, session)
@@ -115,9 +117,7 @@ class PartialScores:
         without = self.dry_scores(replace(policy, cache=None, cache_only=False))
         cached = self.dry_scores(policy) if policy.cache is not None and policy.cache.exists() else without
         applies = np.any([scores.status != Status.SKIPPED for scores in without], axis=0)
-        free, known = (
-            ~np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0) for scores in (without, cached)
-        )
+        free, known = _is_measured(without), _is_measured(cached)
         return applies, free, (known | self.stored_scores()[0]) & ~free
 
     def judge(self, positions: Positions) -> None:
@@ -128,7 +128,7 @@ class PartialScores:
         for repeat in range(self.record.repeats):
             self.repeat = repeat
             scores, notes = self._score(new, repeat)
-            failed = np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0)
+            failed = ~_is_measured(scores)
             if failed.any():
                 again, notes = self._score(new[failed], repeat)
                 rows = (np.flatnonzero(~failed), np.flatnonzero(failed))
@@ -155,9 +155,7 @@ class PartialScores:
 
     def unanswered(self) -> npt.NDArray[np.bool_]:
         """Which samples a judge was asked about, now or in an earlier session, without a judgement."""
-        columns = [self.means(metric.name).status == Status.MEASURE_FAILED for metric in self.metrics]
-        found: npt.NDArray[np.bool_] = np.any(columns, axis=0)
-        return found
+        return ~_is_measured([self.means(metric.name) for metric in self.metrics])
 
     def add_earlier_details(self, results: Results) -> None:
         """Add what earlier sessions used, their control items and a sequential test to the results."""
@@ -177,10 +175,9 @@ class PartialScores:
         return [Scores.concat(list(column)) for column in columns], [batch.notes for batch in scored if batch.notes]
 
     def _batch(self, positions: Positions, repeat: int) -> Batch:
-        wanted = set(positions.tolist())
-        rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=wanted)
-        outputs = {row.position: row.output for row in rows}
         listed = positions.tolist()
+        rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=set(listed))
+        outputs = {row.position: row.output for row in rows}
         return Batch([self.samples[position] for position in listed], [outputs.get(position) for position in listed])
 
     def _whole(self, metric: BatchMetric, parts: list[tuple[Positions, Scores]]) -> Scores:
@@ -201,6 +198,11 @@ class PartialScores:
         elif any(scores.keys is not None for _, scores in parts):
             skipped = replace(skipped, keys=(None,) * len(rest))
         return Scores.woven(*parts, (rest, skipped)) if len(rest) else Scores.woven(*parts)
+
+
+def _is_measured(columns: Sequence[Scores]) -> npt.NDArray[np.bool_]:
+    """Which samples have no failed measurement in any of these."""
+    return np.all([scores.status != Status.MEASURE_FAILED for scores in columns], axis=0)  # type: ignore[no-any-return]
 
 
 class KnownScores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -132,11 +133,8 @@ def arm_results(results: Results | None) -> Results | None:
     """The results of metrics that need all arms."""
     if results is None:
         return None
-    chosen = [
-        result
-        for result in results
-        if any(result.name.startswith(name) for name in (*ARM_METRICS, "error_correction_rate"))
-    ]
+    names = (*ARM_METRICS, "error_correction_rate")
+    chosen = [result for result in results if result.name.startswith(names)]
     return Results(chosen, sample_ids=results.sample_ids, run_id=results.run_id)
 
 
@@ -156,7 +154,7 @@ def build_curve(
 ) -> Curve:
     """Build the curve from the finished runs of a sweep."""
     base = outcomes[sweep.base]
-    results = {level: {result.name: result for result in outcomes[level].results or ()} for level in sweep.levels}
+    results = {level: Results(outcomes[level].results or ()).by_name for level in sweep.levels}
     refused: dict[str, str] = {}
     elsewhere: dict[str, list[str]] = {}
     compared: dict[Level, dict[str, MetricComparison]] = {}
@@ -201,11 +199,11 @@ def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) ->
     """Whether the unanswerable questions differ, so that rejection metrics cannot be compared."""
     if base.fingerprint == record.fingerprint:
         return False
-    marks = [
-        {sample.sample_id: is_unanswerable(sample) for sample in store.samples(each.run_id, texts=False)}
-        for each in (base, record)
-    ]
-    return marks[0] != marks[1]
+    return _unanswerable(store, base) != _unanswerable(store, record)
+
+
+def _unanswerable(store: RunStore, record: RunRecord) -> dict[str, bool | None]:
+    return {sample.sample_id: is_unanswerable(sample) for sample in store.samples(record.run_id, texts=False)}
 
 
 def _point(level: Level, result: MetricResult | None, change: MetricComparison | None) -> CurvePoint:
@@ -254,8 +252,7 @@ def sweep_token(
             stored.get(field_name) != expected[field_name] for field_name in expected
         ):
             continue
-        plans = [{name: value for name, value in plan.items() if name != key} for plan in (record.plan, request.plan)]
-        now = plan_changes(plans[0], store.as_stored(plans[1]))
+        now = plan_changes({**record.plan, key: None}, store.as_stored({**request.plan, key: None}))
         if not now and "sweep" in stored:
             return str(stored["sweep"])
         changed = changed or [record.run_id, *now[:5]]
@@ -441,7 +438,8 @@ def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, se
 
 def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep: Sweep, seed: int) -> NoisePool:
     """Noise from the documents that a run retrieved: for each sample, those of the other samples."""
-    found = (item.doc for row in store.outputs(record.run_id) for item in row.output.retrieved)
+    rankings = (row.output.retrieved for row in store.outputs(record.run_id))
+    found = (item.doc for item in chain.from_iterable(rankings))
     pool = NoisePool.from_documents(found, f"what {record.run_id} found")
     for row in store.outputs(record.run_id, repeat=0, texts=False):
         ids = {item.doc.doc_id for item in row.output.retrieved}
@@ -497,11 +495,6 @@ class PerturbedRuns:
         """The outcome of the last run."""
         return list(self.outcomes.values())[-1]
 
-    @property
-    def finished(self) -> bool:
-        """Whether the run of every level finished."""
-        return self.curve is not None
-
 
 def run_perturbed(
     path: str | Path | PlanSource,
@@ -538,8 +531,8 @@ def run_perturbed(
     progress = ProgressOptions(resume, retry_failed, stop, watcher)
     with open_plan(plan, store=store, limit=limit, tags=tags, variants=variants) as (request, opened, where):
         pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
-        runs = _run_sweep(request, sweep, opened, corpus=pool, edit=edit, seed=plan.seed, progress=progress)
-        return replace(runs, store=where)
+        found = _run_sweep(request, sweep, opened, corpus=pool, edit=edit, seed=plan.seed, progress=progress)
+        return replace(found, store=where)
 
 
 def read_system_plan(
@@ -652,7 +645,7 @@ def _run_sweep(
 
 def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
     """The samples of all levels as they will be scored, to check which metrics apply."""
-    found = [label_sample(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
+    found = [label_sample(sample, sweep, level, seed) for level, sample in product(sweep.levels, samples)]
     if sweep.kind != ARMS_KIND:
         return found
     return [

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,8 @@ def stored_contexts(
         )
     if differing:
         notes.append(f"run A's repeats differ in their documents on {len(differing)} samples; the first are replayed")
-    if empty := sum(not item.doc.text for context in found.values() for item in context.retrieved):
+    documents = chain.from_iterable(context.retrieved for context in found.values())
+    if empty := sum(not item.doc.text for item in documents):
         notes.append(f"{empty} of the replayed documents have an empty text")
     return found, notes
 

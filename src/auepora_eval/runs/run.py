@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
@@ -49,8 +49,7 @@ from ..systems.first_calls import FIRST_CALLS
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from ..systems.policy import CallPolicy, policy_class
 from .commit import git_commit
-from .gold import read_gold, stored_match
-from .job import ScoringJob
+from .job import ScoringJob, read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .scoring import judging_steps, score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
@@ -387,7 +386,7 @@ def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[Stor
         store.append(run_id, rows, replace=True)
     except LineError as error:
         if len(rows) > 1:
-            return [stored for row in rows for stored in _append(store, run_id, [row])]
+            return list(chain.from_iterable(_append(store, run_id, [row]) for row in rows))
         problem = str(error).encode(errors="backslashreplace").decode()
         failure = SystemOutputs([], error=f"bad_output: {problem}", repeat=rows[0].repeat)
         rows = [replace(rows[0], output=failure)]

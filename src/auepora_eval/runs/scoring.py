@@ -1,4 +1,4 @@
-"""Score the stored outputs of a run and store the results."""
+"""Score the stored outputs of a run and store the results, in steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..core.conventions import ID_PRESETS, Conventions
@@ -14,9 +15,9 @@ from ..core.registry import Spec, use_resources
 from ..core.results import Results
 from ..core.slices import SliceSpec
 from ..core.targets import find_targets
-from ..core.types import TargetCategory
+from ..core.types import GOLD_BY, TargetCategory
 from ..engine.evaluate import Progress
-from ..engine.executors import make_executor
+from ..engine.executors import Executor, make_executor
 from ..engine.gold_match import MatchChoice
 from ..errors import AueporaWarning, BadValueError
 from ..io.grades import gold_signature, with_gold
@@ -36,12 +37,12 @@ from ..plan.source import PLAN_KEYS, Findings, PlanSource, find_literal_secrets,
 from ..plan.targets import targets_section
 from ..runtime.imports import search_folders, store_folders
 from ..store.records import RunRecord
-from ..store.runs import RunStore, lazy_samples, rescoring
-from .gold import read_gold
-from .job import ScoringJob, reads_gold
+from ..store.runs import RunStore, lazy_samples, rescoring, samples_contain
+from .coverage import JudgedCoverage, has_gold_provenance
+from .job import ScoringJob, ScoringStep, read_gold, reads_gold
 from .judging import JudgeProgress, conventions_of_run, ignore_progress, rescoring_metrics
-from .sequential import LookProgress, StopRequest, ignore_looks
-from .steps import CoverageStep, EarlyStopping, ScoringStep
+from .partial_scores import SkippingExecutor
+from .sequential import EarlyStopping, LookProgress, StopRequest, ignore_looks
 
 
 def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
@@ -72,6 +73,43 @@ def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
         results = step.finish(job, results)
     job.store_results(results)
     return results
+
+
+class CoverageStep(ScoringStep):
+    """How much of each ranking is judged, where gold has provenance, in the same pass."""
+
+    def __init__(self) -> None:
+        self._coverage: JudgedCoverage | None = None
+
+    def prepare(self, job: ScoringJob) -> None:
+        """Add the metrics that count judged documents."""
+        may_have_provenance = job.samples is not None or samples_contain(job.store, job.record.run_id, GOLD_BY)
+        if may_have_provenance and has_gold_provenance(job.rows):
+            self._coverage = JudgedCoverage(job.chosen)
+            job.scored += self._coverage.metrics
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """The results of the chosen metrics, with the coverage in their details."""
+        return results if self._coverage is None else self._coverage.annotate(results)
+
+
+class CorrectionStep(ScoringStep):
+    """Skips the samples that were marked as invalid, and records the corrections in the results."""
+
+    def __init__(self, invalid: Sequence[int], details: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
+        """``invalid`` are positions of samples; ``details`` are what each metric records."""
+        self._invalid, self._details = invalid, details
+
+    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
+        """An executor that skips the invalid samples."""
+        return SkippingExecutor(executor, self._invalid) if len(self._invalid) else executor
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """Add the corrections to the details."""
+        for result in results:
+            if result.name in self._details:
+                result.details["corrections"] = self._details[result.name]
+        return results
 
 
 def judging_steps(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from ..core.reduce import Mean
 from ..core.results import Results
 from ..core.scores import Status
 from ..core.types import EvaluationSample
-from ..engine.executors import Executor
+from ..engine.executors import Executor, SerialExecutor
 from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
@@ -40,11 +40,10 @@ from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.records import RunRecord, run_info
-from ..store.runs import RunStore, decisions, record_decision
+from ..store.runs import RunStore, aligned_outputs, decisions, record_decision
+from .job import ScoringJob, ScoringStep, evaluate_outputs, mark_direction, reducer_names
+from .judging import record_usage
 from .partial_scores import KnownScores, PartialScores
-
-if TYPE_CHECKING:
-    from .job import ScoringJob
 
 _TRIAL_UNITS = 100
 _MAX_FAILED, _ASSESSED = 0.1, 50
@@ -571,6 +570,61 @@ def _record(store: RunStore, record: RunRecord, plan: StopPlan, *, is_new: bool)
         replace=not is_new,
     )
     return StopPlan.from_dict(found.body)
+
+
+class EarlyStopping(ScoringStep):
+    """Judging look by look, until the recorded design of the run decides."""
+
+    def __init__(self, request: StopRequest | None = None, on_look: LookProgress = ignore_looks) -> None:
+        """``on_look`` is called before each look."""
+        self._request, self._on_look = request or StopRequest(), on_look
+        self._judging: SequentialJudging | None = None
+
+    def prepare(self, job: ScoringJob) -> None:
+        """Read the design of the run, or record a new one."""
+        if not job.judge_signatures():
+            if self._request.is_explicit or self._request.proceed:
+                raise BadValueError(
+                    "none of the metrics calls a judge, so there is no judging to stop or to continue; name one that "
+                    "does"
+                )
+            return
+        self._judging = prepare_judging(job, self._request, self._on_look)
+        if self._judging is not None:
+            job.partial_scores = self._judging.scores
+
+    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
+        """Judge up to the stop; the executor then has the scores of the judged metrics."""
+        if self._judging is None or job.session is None:
+            return executor
+        return self._judging.judge_run(job.session, executor, job.open_session_of)
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """Add the looks to the results, and store those of a baseline that was judged, too."""
+        if self._judging is not None:
+            self._judging.add_details(results)
+            self._store_baseline(job, self._judging)
+        return results
+
+    def _store_baseline(self, job: ScoringJob, judging: SequentialJudging) -> None:
+        scores = judging.baseline
+        if scores is None or not scores.asked.any():
+            return
+        record = scores.record
+        read = partial(aligned_outputs, job.store, record.run_id, texts=False)
+        results = evaluate_outputs(
+            scores.samples,
+            [partial(read, repeat=repeat) for repeat in range(record.repeats)],
+            scores.originals,
+            **job.evaluation_options(),
+            run=run_info(record),
+            executor=KnownScores(SerialExecutor(), scores),
+        )
+        if judging.baseline_usage is not None:
+            record_usage(results, judging.baseline_usage)
+        scores.add_earlier_details(results)
+        mark_direction(results, scores.originals)
+        job.store.put_results(record.run_id, results, reducers=reducer_names(scores.originals))
 
 
 # --- the expected number of calls, for previews ----------------------------------------------------------------------

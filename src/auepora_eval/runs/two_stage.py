@@ -38,9 +38,7 @@ from ..stats.sampling import (
 from ..stats.stacking import Calibrator, cross_fit, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
-from .job import ScoringJob
-from .judging import JudgedAnswers
-from .steps import ScoringStep
+from .job import ScoringJob, ScoringStep
 
 DETAILS = "two_stage"
 """The key of the details of a result."""
@@ -381,8 +379,10 @@ def _scaled_forecast(metric: BatchMetric, found: Forecast) -> dict[str, Any]:
     """A forecast of scores from 0 to 1 in the units of the metric."""
     low, high = _bounds(metric.range)
     scale = high - low if math.isfinite(high - low) else 1.0
-    widths = ("half_width", "labels_half_width", "decidable_difference")
-    return {name: value * scale if name in widths else value for name, value in found.to_dict().items()}
+    scaled = found.to_dict()
+    for name in ("half_width", "labels_half_width", "decidable_difference"):
+        scaled[name] *= scale
+    return scaled
 
 
 def _store_draw(job: ScoringJob, stage: _Stage, draw: JudgeDraw) -> None:
@@ -405,6 +405,16 @@ def _store_draw(job: ScoringJob, stage: _Stage, draw: JudgeDraw) -> None:
 
 
 # --- previews: the size of the draw, and a forecast before the expensive judge is asked ------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswers:
+    """The samples that judges would be asked about, once for each repeat, and the answers to them."""
+
+    samples: Sequence[EvaluationSample]
+    outputs: Sequence[SystemOutputs | None]
+    are_known: bool = True
+    """Whether the system gave all of them; otherwise some are stand-ins."""
 
 
 def preview_in_two_stages(
@@ -655,20 +665,17 @@ class _Correction:
         """Set value, interval and details of the result and of its slices."""
         every = np.ones(len(self.samples), dtype=np.bool_)
         draw = self.draw
-        self._apply(
-            self.result,
-            every,
-            {
-                "calibration": self.calibration,
-                "history": draw.history,
-                "forecast": dict(draw.forecast),
-                "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
-                "predictions": [
-                    value if inside else None
-                    for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
-                ],
-            },
-        )
+        further = {
+            "calibration": self.calibration,
+            "history": draw.history,
+            "forecast": dict(draw.forecast),
+            "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
+            "predictions": [
+                value if inside else None
+                for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
+            ],
+        }
+        self._apply(self.result, every, further)
         for slice_ in slices:
             groups = [slice_.groups(sample) for sample in self.samples]
             for name, part in self.result.slices.get(slice_.name, {}).items():

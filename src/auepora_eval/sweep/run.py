@@ -35,8 +35,7 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.source import PlanSource, split_key
 from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
-from ..runs.gold import read_gold
-from ..runs.job import ScoringJob
+from ..runs.job import ScoringJob, read_gold
 from ..runs.run import (
     RunCallbacks,
     RunRequest,

@@ -305,7 +305,7 @@ def mark_direction(results: Results, metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         is_registered = hasattr(type(metric), "registered_as")
         if not is_registered and not getattr(metric, "higher_is_better", True):
-            by_name[metric.name].details["lower_is_better"] = True
+            by_name[metric.name].details.lower_is_better = True
 
 
 def reducer_names(metrics: Sequence[Metric]) -> dict[str, str]:

@@ -115,11 +115,11 @@ def rescoring_metrics(
 
 
 def record_usage(results: Results, accounts: UsageLog) -> None:
-    """Add the judge usage to each result, as ``details["judging"]``."""
+    """Add the judge usage to each result, as ``details.judging``."""
     for result in results:
         usage = accounts.metrics.get(result.name)
         if usage is not None:
-            result.details["judging"] = usage.to_dict()
+            result.details.judging = usage.to_dict()
 
 
 _EARLIER_RUNS = 50
@@ -131,7 +131,7 @@ def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> N
 
     Earlier results are those of this run and of other runs on the same dataset that are in the store.
     """
-    waiting = {result.name: result for result in results if (result.details.get("controls") or {}).get("items")}
+    waiting = {result.name: result for result in results if result.details.controls.get("items")}
     if not waiting:
         return
     others = [
@@ -141,7 +141,7 @@ def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> N
         for earlier in reversed(result_summaries(store, run.run_id, every_signature=True)):
             result = waiting.get(earlier.name)
             if result is not None and (drift := control_drift(earlier, result)) is not None:
-                result.details["controls"]["drift"] = [{"run_id": run.run_id, **drift}]
+                result.details.controls.drift = [{"run_id": run.run_id, **drift}]
                 del waiting[earlier.name]
         if not waiting:
             return

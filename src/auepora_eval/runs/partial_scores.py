@@ -162,7 +162,7 @@ class PartialScores:
         for result in results:
             earlier = self.stored_details.get(result.name, {})
             if "judging" in earlier:
-                result.details["judging"] = sum_nested(earlier["judging"], result.details.get("judging", {}))
+                result.details.judging = sum_nested(earlier["judging"], result.details.judging)
             for key in ("controls", "sequential"):
                 if key in earlier:
                     result.details.setdefault(key, earlier[key])

@@ -208,7 +208,7 @@ def _unanswerable(store: RunStore, record: RunRecord) -> dict[str, bool | None]:
 
 def _point(level: Level, result: MetricResult | None, change: MetricComparison | None) -> CurvePoint:
     if result is None or not result.defined:
-        return CurvePoint(level, None, n=0 if result is None else int(result.details.get("num_samples", 0)))
+        return CurvePoint(level, None, n=0 if result is None else result.details.num_samples)
     difference: dict[str, Any] = {}
     if change is not None:
         difference = {
@@ -219,10 +219,8 @@ def _point(level: Level, result: MetricResult | None, change: MetricComparison |
             "verdict": None if change.delta is None else change.verdict if change.primary else "exploratory",
         }
     interval = None if result.interval is None else (float(result.interval[0]), float(result.interval[1]))
-    flags = tuple((result.details.get("interval") or {}).get("flags") or ())
-    return CurvePoint(
-        level, result.value, interval, int(result.details.get("num_samples", 0)), flags=flags, **difference
-    )
+    flags = tuple(result.details.interval.flags)
+    return CurvePoint(level, result.value, interval, result.details.num_samples, flags=flags, **difference)
 
 
 # --- the run of one level of a sweep: started, resumed, or loaded if it is finished ----------------------------------

@@ -292,12 +292,12 @@ def _pilot_metric(
         notes.append(f"judged on {len(values):,} of {total:,} questions; the judge calls are those for all questions")
     elif len(values) < total:
         notes.append(f"applies to {len(values):,} of {total:,} questions: the numbers are of such questions")
-    if any("two_stage" in result.details for result in results):
+    if any(result.details.two_stage for result in results):
         notes.append("two-stage judging prefers uncertain answers, so that the number of questions is rather too large")
     answers = sum(
         (record.num_samples - without) * record.repeats for record, without in zip(records, unjudged, strict=True)
     )
-    usage = [result.details.get("judging") or {} for result in results]
+    usage = [result.details.judging for result in results]
     needed = sum(used.get("judgements", 0) - used.get("shared", 0) for used in usage)
     calls, cost = (sum(used.get(key) or 0 for used in usage) for key in ("calls", "cost"))
     repeated, repeats, within = _repeats(results, records)
@@ -322,10 +322,10 @@ def _repeats(
 ) -> tuple[Literal["answers", "judgements"] | None, int, float | None]:
     """What was repeated, how often, and the variance that one repeat adds in all of the runs together."""
     repeats = min(record.repeats for record in records)
-    within = _sum_of_variances([result.details.get("repeats") or {} for result in results])
+    within = _sum_of_variances([result.details.repeats for result in results])
     if within is not None:
         return "answers", repeats, within
-    judges = [result.details.get("judge") or {} for result in results]
+    judges = [result.details.judge for result in results]
     within = _sum_of_variances(judges)
     if within is not None:
         return "judgements", min(int(judge["repeats"]) for judge in judges), within

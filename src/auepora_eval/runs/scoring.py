@@ -108,7 +108,7 @@ class CorrectionStep(ScoringStep):
         """Add the corrections to the details."""
         for result in results:
             if result.name in self._details:
-                result.details["corrections"] = self._details[result.name]
+                result.details.corrections = self._details[result.name]
         return results
 
 

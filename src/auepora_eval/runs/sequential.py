@@ -411,7 +411,7 @@ class SequentialJudging:
         for result in results:
             if result.name in self.plan.designs:
                 progress = {"failed": self._num_failed, **self._progress(0)}
-                result.details["sequential"] = self.plan.test(result.name, progress, register)
+                result.details.sequential = self.plan.test(result.name, progress, register)
 
 
 def _mean(values: Floats) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.details import IntervalDetails
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
 from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
@@ -40,8 +41,6 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
 from .job import ScoringJob, ScoringStep
 
-DETAILS = "two_stage"
-"""The key of the details of a result."""
 _SEARCHED_RUNS = 50
 """Number of runs in which earlier scores and judgements are searched."""
 _MIN_HISTORY = 50
@@ -316,7 +315,7 @@ def _find_draw(
         if run.fingerprint != record.fingerprint:
             continue
         for result in result_summaries(store, run.run_id, every_signature=True):
-            details = result.details.get(DETAILS)
+            details = result.details.two_stage
             if result.name != metric.name or result.signature != signature or not details:
                 continue
             draw = JudgeDraw.from_dict(details["draw"], details["forecast"])
@@ -393,13 +392,13 @@ def _store_draw(job: ScoringJob, stage: _Stage, draw: JudgeDraw) -> None:
     metric, n, run_id = stage.metric, len(job.rows), job.record.run_id
     ids = [sample.sample_id for sample in job.rows]
     stored = {
-        (summary.name, summary.signature): summary.details.get(DETAILS) or {}
+        (summary.name, summary.signature): summary.details.two_stage
         for summary in result_summaries(job.store, run_id, every_signature=True)
     }
     if stored.get((metric.name, stage.signature), {}).get("draw") == draw.to_dict(ids):
         return
     details: dict[str, Any] = {"num_samples": 0, "num_skipped": n, f"skipped_{NOT_JUDGED}": n}
-    details[DETAILS] = {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}
+    details |= {"two_stage": {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}}
     result = MetricResult(metric.name, metric.target, 0.0, details, signature=stage.signature, defined=False)
     job.store.put_results(run_id, [result], reducers={metric.name: metric.reducer.name})
 
@@ -558,7 +557,7 @@ def _history(store: RunStore, record: RunRecord, stage: _Stage) -> tuple[tuple[s
 
 def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
     """One over the inclusion probabilities of the judged samples; ``None`` where all samples were judged."""
-    details = judged.details.get(DETAILS)
+    details = judged.details.two_stage
     if not details:
         return None
     strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
@@ -717,17 +716,14 @@ class _Correction:
                 "interval": None if alone is None else interval_ends(alone.interval),
             },
         }
-        result.details.pop("bounds", None)
-        result.details.pop("value_completed", None)
-        result.details[DETAILS] = {**details, **further}
+        for key in ("bounds", "value_completed", "interval"):
+            result.details.pop(key, None)
+        result.details.two_stage = {**details, **further}
         result.defined = found is not None
         result.value = 0.0 if found is None else found.value
         interval = None if found is None else found.interval
         result.interval = None if interval is None else (interval.low, interval.high)
-        result.details.pop("interval", None)
         if interval is not None:
-            result.details["interval"] = {
-                "method": f"corrected ({interval.method})",
-                "units": interval.units,
-                "flags": list(interval.flags),
-            }
+            method = f"corrected ({interval.method})"
+            flags = list(interval.flags)
+            result.details.interval = IntervalDetails(method=method, units=interval.units, flags=flags)

@@ -308,7 +308,7 @@ def command(
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
     from ..plan.prepare import read_plan
-    from ..plan.targets import judging_note
+    from ..plan.sections import judging_note
     from ..runs.run import run_plan
     from ..store.records import conventions_label
 

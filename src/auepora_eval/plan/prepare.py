@@ -72,10 +72,12 @@ from .sections import (
     config_section,
     conventions_section,
     data_section,
+    describe_metrics,
     gates_section,
     gold_section,
     guardrails_section,
     judge_section,
+    judging_note,
     metrics_section,
     primary_section,
     resolve_store,
@@ -83,10 +85,11 @@ from .sections import (
     scoring_section,
     slices_section,
     system_section,
+    targets_section,
+    with_target_metrics,
 )
 from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, find_literal_secrets, read_source
 from .sweep import sweep_section
-from .targets import describe_metrics, judging_note, targets_section, with_target_metrics
 
 
 def read_plan(

@@ -41,16 +41,14 @@ from ..systems.policy import CallPolicy
 from .job import ScoringJob
 from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
 from .preview import preview_placeholders
-from .replay import ReplayContext, make_replay_system, require_ranking, stored_contexts
+from .replay import ReplayContext, make_replay_system, require_ranking, stored_answers, stored_contexts, unasked_notes
 from .run import (
     RunOutcome,
     RunRequest,
     metric_specs,
     open_new_store,
     open_plan,
-    stored_answers,
     system_request,
-    unasked_notes,
     use_match_of,
 )
 from .scoring import judging_steps, score_run
@@ -346,16 +344,13 @@ class _ArmRunner:
             found, _ = stored_contexts(self.store, retrieved, samples)
             if arm == "each":
                 return self._each_request(found)
-            contexts = {}
+            contexts, texts, seed = {}, self.texts, self.options.seed
             for sample in samples:
-                documents = [item.doc for item in found[sample.sample_id].retrieved]
-                contexts[sample.sample_id] = _as_context(self._mixed(sample, documents))
+                retrieved_documents = [item.doc for item in found[sample.sample_id].retrieved]
+                gold = texts.documents(sample)
+                mixed = mixed_documents(sample, gold, retrieved_documents, self.k, seed, match=texts.match)
+                contexts[sample.sample_id] = _as_context(mixed)
         return replace(self.request, repeats=1, system=self._system(contexts), gives_documents=True)
-
-    def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:
-        return mixed_documents(
-            sample, self.texts.documents(sample), retrieved, self.k, self.options.seed, match=self.texts.match
-        )
 
     def _each_request(self, found: Mapping[str, ReplayContext]) -> RunRequest:
         samples, contexts = single_document_samples(self.request.samples, found, self.k)

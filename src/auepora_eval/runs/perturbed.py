@@ -51,6 +51,7 @@ from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
 from ..systems.calls import Stop
 from ..systems.policy import CallPolicy
+from .replay import stored_answers, unasked_notes
 from .run import (
     RunCallbacks,
     RunOutcome,
@@ -60,9 +61,7 @@ from .run import (
     open_plan,
     start_or_resume,
     start_run,
-    stored_answers,
     system_request,
-    unasked_notes,
     use_match_of,
     warn,
 )

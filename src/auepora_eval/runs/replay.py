@@ -41,8 +41,6 @@ from .run import (
     metric_specs,
     resume_run,
     start_run,
-    stored_answers,
-    unasked_notes,
 )
 
 # --- the system of a replay must be the system of the run it replays -------------------------------------------------
@@ -156,6 +154,22 @@ def _with_documents(retriever: _FixedRetriever, output: Any) -> Any:
         return output  # the caller reports the error
     extra = dict(output.extra) if retriever.called else {**output.extra, RETRIEVER_NOT_CALLED: True}
     return replace(output, retrieved=retriever.retrieved, extra=extra)
+
+
+def stored_answers(store: RunStore, record: RunRecord) -> list[SystemOutputs]:
+    """The stored outputs of a run that did not fail, without document texts."""
+    return [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
+
+
+def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[str]:
+    """A note on answers given without calling the replaced retriever; raises if all were."""
+    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in outputs)
+    if outputs and unasked == len(outputs):
+        raise BadValueError(
+            f"the system answered every sample without calling its 'retriever', so {consequence}; "
+            "give its parts as a pair (retriever, generator)"
+        )
+    return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
 
 
 # --- stored documents of each sample of a run ------------------------------------------------------------------------

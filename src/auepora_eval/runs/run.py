@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -45,10 +47,8 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, plan_conventions, run_info
 from ..store.runs import RunStore, heartbeat
 from ..systems.calls import CallSummary, Stop, Task, TaskOutput, call_system, check_before_calls
-from ..systems.first_calls import FIRST_CALLS
-from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
-from ..systems.policy import CallPolicy, policy_class
-from .commit import git_commit
+from ..systems.interfaces import adapt, as_system
+from ..systems.policy import FIRST_CALLS, CallPolicy, policy_class
 from .job import ScoringJob, read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .scoring import judging_steps, score_run
@@ -392,22 +392,6 @@ def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[Stor
         rows = [replace(rows[0], output=failure)]
         store.append(run_id, rows, replace=True)
     return rows
-
-
-def stored_answers(store: RunStore, record: RunRecord) -> list[SystemOutputs]:
-    """The stored outputs of a run that did not fail, without document texts."""
-    return [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
-
-
-def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[str]:
-    """A note on answers given without calling the replaced retriever; raises if all were."""
-    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in outputs)
-    if outputs and unasked == len(outputs):
-        raise BadValueError(
-            f"the system answered every sample without calling its 'retriever', so {consequence}; "
-            "give its parts as a pair (retriever, generator)"
-        )
-    return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
 
 
 # --- ``run_plan`` and ``run_system`` ---------------------------------------------------------------------------------
@@ -782,3 +766,32 @@ def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
 def warn(message: str) -> None:
     """Emit a warning about a run."""
     warnings.warn(message, AueporaWarning, stacklevel=3)
+
+
+# --- the git commit of the user's repository, stored with a run ----------------------------------------------------
+
+_GIT_TIMEOUT_S = 5.0
+"""Timeout of a git command."""
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit of a folder, with ``+changes`` if files differ from it; ``None`` outside a repository."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603 -- the arguments are ours
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 -- the user's own git
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None

@@ -32,9 +32,9 @@ from ..plan.sections import (
     run_section,
     scoring_section,
     slices_section,
+    targets_section,
 )
 from ..plan.source import PLAN_KEYS, Findings, PlanSource, find_literal_secrets, resolve_path
-from ..plan.targets import targets_section
 from ..runtime.imports import search_folders, store_folders
 from ..store.records import RunRecord
 from ..store.runs import RunStore, lazy_samples, rescoring, samples_contain

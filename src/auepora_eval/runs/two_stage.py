@@ -185,7 +185,15 @@ class TwoStageStep(ScoringStep):
         if known is None and not np.isfinite(_answer_scores(cheap)).any():
             status = cheap.scores.status
             if (status == Status.MEASURE_FAILED).any() or not (status == Status.SYSTEM_FAILED).any():
-                warnings.warn(_no_scores_warning(metric.name, cheap.name, settings), AueporaWarning, stacklevel=2)
+                advice = f"rescore the run when '{settings.cheap}' works"
+                if not settings.cheap_is_judge:
+                    advice = "name another cheap metric"
+                warnings.warn(
+                    f"{metric.name}: '{settings.expensive}' was not asked, because {cheap.name} has scored no sample; "
+                    f"{advice}",
+                    AueporaWarning,
+                    stacklevel=2,
+                )
             return None  # such a draw would be that of all later runs on these samples, too
         stage = _Stage(metric, cheap, by_name, str(run_signature(metric.for_run(job.info), job.info)))
         draw = known
@@ -243,13 +251,6 @@ def check_draws(
             )
         found[metric.name] = _find_draw(store, record, metric, str(run_signature(metric.for_run(run), run)), settings)
     return found
-
-
-def _no_scores_warning(metric: str, cheap: str, settings: TwoStageSettings) -> str:
-    advice = (
-        f"rescore the run when '{settings.cheap}' works" if settings.cheap_is_judge else "name another cheap metric"
-    )
-    return f"{metric}: '{settings.expensive}' was not asked, because {cheap} has scored no sample; {advice}"
 
 
 def _join_results(metrics: Sequence[Metric], first: Results, second: Results) -> Results:

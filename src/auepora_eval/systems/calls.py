@@ -33,9 +33,8 @@ from ..features.rankings import retrieved_problem
 from ..net.retry import Backoff, is_connection_error, is_transient
 from ..runtime.processes import DaemonThreadPool, LoopThread
 from ..runtime.secrets import ELLIPSIS
-from .first_calls import FirstCalls, without_wrapper
 from .interfaces import GenerationFailedError, System, as_system
-from .policy import CallPolicy, policy_class
+from .policy import CallPolicy, FirstCalls, policy_class, without_wrapper
 
 # --- stopping from outside: from another thread, or by a signal ------------------------------------------------------
 
@@ -147,10 +146,6 @@ class Attempt:
         """What the caller needs to cancel it."""
         self.begun = 0.0
         """When the call was started, on the clock of ``time.perf_counter``; 0 before."""
-
-    def next(self) -> Attempt:
-        """The retry of this attempt."""
-        return Attempt(self.task, self.number + 1)
 
     @contextmanager
     def _measure(self) -> Iterator[None]:
@@ -533,7 +528,8 @@ class _CallLoop:
 
     def _start_due_retries(self, caller: Caller) -> None:
         while self._retries_due and self._retries_due[0][0] <= time.monotonic() and caller.stuck_at() is None:
-            self._begin(heapq.heappop(self._retries_due)[2].next(), caller)
+            failed = heapq.heappop(self._retries_due)[2]
+            self._begin(Attempt(failed.task, failed.number + 1), caller)
 
     def _wait_seconds(self, caller: Caller) -> float:
         """How long to wait for the next finished attempt before there is something else to do."""

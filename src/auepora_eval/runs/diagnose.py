@@ -51,7 +51,8 @@ from .run import (
     system_request,
     use_match_of,
 )
-from .scoring import judging_steps, score_run
+from .scoring import score_run
+from .sequential import EarlyStopping
 
 # --- the arms of a diagnosis -----------------------------------------------------------------------------------------
 
@@ -326,7 +327,7 @@ class _ArmRunner:
                 secrets=request.secrets,
                 corpus=request.corpus,
             )
-            score_run(job, judging_steps())
+            score_run(job, [EarlyStopping()])
             outcome = replace(outcome, results=self.store.results(outcome.record.run_id))
         return outcome
 

@@ -52,7 +52,7 @@ from ..systems.policy import FIRST_CALLS, CallPolicy, policy_class
 from .job import ScoringJob, read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .scoring import judging_steps, score_run
-from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
+from .sequential import EarlyStopping, LookProgress, StopRequest, check_stop, ignore_looks
 
 if TYPE_CHECKING:
     from ..gates import GateReport
@@ -304,7 +304,7 @@ class _Execution:
             corpus=request.corpus,
             targets=request.targets,
         )
-        return score_run(job, judging_steps(request.stop, request.two_stage, watcher.look))
+        return score_run(job, judging_steps(EarlyStopping(request.stop, watcher.look), request.two_stage))
 
     def _collect_outputs(self, done: set[tuple[int, int]], stop: Stop | None) -> CallSummary:
         """Call the system and store its outputs, or copy saved outputs; may end early."""

@@ -42,7 +42,7 @@ from .coverage import JudgedCoverage, has_gold_provenance
 from .job import ScoringJob, ScoringStep, read_gold, reads_gold
 from .judging import JudgeProgress, conventions_of_run, ignore_progress, rescoring_metrics
 from .partial_scores import SkippingExecutor
-from .sequential import EarlyStopping, LookProgress, StopRequest, ignore_looks
+from .sequential import EarlyStopping, StopRequest
 
 
 def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
@@ -55,7 +55,7 @@ def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
     Example::
 
         job = ScoringJob(store, record, metrics, conventions=Conventions.of("trec"))
-        results = score_run(job, judging_steps(two_stage=settings))
+        results = score_run(job, judging_steps(EarlyStopping(), settings))
     """
     job.open()
     every_step = [CoverageStep(), *steps]
@@ -112,18 +112,13 @@ class CorrectionStep(ScoringStep):
         return results
 
 
-def judging_steps(
-    stop: StopRequest | None = None,
-    two_stage: TwoStageSettings | None = None,
-    on_look: LookProgress = ignore_looks,
-) -> list[ScoringStep]:
+def judging_steps(stopping: EarlyStopping, two_stage: TwoStageSettings | None = None) -> list[ScoringStep]:
     """The steps of a run with a judge: it stops early where a design is recorded or requested, or has two stages."""
-    steps: list[ScoringStep] = [EarlyStopping(stop, on_look)]
-    if two_stage is not None:
-        from .two_stage import TwoStageStep  # it is not needed elsewhere
+    if two_stage is None:
+        return [stopping]
+    from .two_stage import TwoStageStep  # it is not needed elsewhere
 
-        steps.append(TwoStageStep(two_stage))
-    return steps
+    return [stopping, TwoStageStep(two_stage)]
 
 
 def rescore(
@@ -141,9 +136,7 @@ def rescore(
     judge_progress: Callable[[], JudgeProgress] = ignore_progress,
     qrels: str | Path | None = None,
     corpus: str | Path | None = None,
-    until_decided: bool = False,
-    continue_judging: bool = False,
-    on_look: LookProgress = ignore_looks,
+    stopping: EarlyStopping | None = None,
     targets: Sequence[TargetCategory] = (),
     judged: Set[str] = frozenset(),
 ) -> Results:
@@ -158,8 +151,8 @@ def rescore(
     Gold is matched as in the run, or as ``match`` says: ``auto``, ``id``, ``span``, ``text`` or ``parent``; the plan of
     the run stays. Other gold than that of a run that does not match by id is matched by ``auto``.
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
-    ``until_decided`` requires the early stop that ``judges`` describe; a stop in the plan of the run applies anyway, to
-    the metrics that it names. ``continue_judging`` judges a stopped run to the end, where the first verdict stands.
+    ``stopping`` is the step that stops judging early, or judges a stopped run to the end; by default, a stop that
+    ``judges`` describe applies to the metrics that it names.
     """
     done, _ = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -168,8 +161,6 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    if qrels is not None and (until_decided or continue_judging):
-        raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
     planned = not metrics and not targets
     gold_metrics_only = qrels is not None and planned
     if planned:
@@ -207,9 +198,9 @@ def rescore(
         targets=() if gold_metrics_only else targets,
         judged=judged,
     )
-    stop = StopRequest(settings.stop, is_explicit=until_decided, proceed=continue_judging)
+    steps = judging_steps(stopping or EarlyStopping(StopRequest(settings.stop)), settings.two_stage)
     with rescoring(store, record):
-        return score_run(job, judging_steps(stop, settings.two_stage, on_look))
+        return score_run(job, steps)
 
 
 def planned_corpus(record: RunRecord, folder: Path) -> Path | None:

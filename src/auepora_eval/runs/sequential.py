@@ -582,8 +582,11 @@ class EarlyStopping(ScoringStep):
 
     def prepare(self, job: ScoringJob) -> None:
         """Read the design of the run, or record a new one."""
+        is_requested = self._request.is_explicit or self._request.proceed
+        if is_requested and job.gold is not None:
+            raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
         if not job.judge_signatures():
-            if self._request.is_explicit or self._request.proceed:
+            if is_requested:
                 raise BadValueError(
                     "none of the metrics calls a judge, so there is no judging to stop or to continue; name one that "
                     "does"

@@ -115,7 +115,7 @@ class ScoringJob:
     gold: str | None = None
     """The name of that gold, in signatures."""
     reading: GoldReading | None = None
-    """What decided how gold is matched, where it was ``auto``."""
+    """What decided how gold is matched, where it was ``auto``; it replaces the way of ``conventions``."""
     corpus: Path | None = None
     """The file of the documents that answers may cite."""
     targets: Sequence[TargetCategory] = ()
@@ -150,6 +150,8 @@ class ScoringJob:
     def open(self) -> None:
         """Read what is scored, and choose and check the metrics. Nothing is called."""
         store, record = self.store, self.record
+        if self.reading is not None:
+            self.conventions = replace(self.conventions, match=self.reading.resolved.match)
         self.rows = lazy_samples(store, record.run_id) if self.samples is None else self.samples
         self.outputs = [partial(self._read_outputs, repeat) for repeat in range(record.repeats)]
         self.chosen = self._choose_metrics()

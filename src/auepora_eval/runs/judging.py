@@ -209,7 +209,7 @@ class RunJudgeSession(JudgeSession):
         if position is None:
             return  # not about a single sample of the run
         body = {
-            "about": _about(request),
+            "about": {name: value for name, value in request.about.items() if value} or None,
             **_outcome_dict(outcome),
             "one_number": returns_number_only(critic),
             "logprobs": supports_logprobs(critic),
@@ -226,7 +226,7 @@ class RunJudgeSession(JudgeSession):
             critic=critic_name(critic),
             prompt_id=request.prompt_id,
             reason=reason,
-            body=_without_empty(body),
+            body={name: value for name, value in body.items() if value not in (None, "", False)},
         )
         self._rows.append(row)
         is_due = time.monotonic() - self._last_write >= SECONDS_PER_WRITE
@@ -267,14 +267,6 @@ class RunJudgeSession(JudgeSession):
                 self._last_write = time.monotonic()
         except StoreError as error:  # raised at the end, so that paid judgements are still counted and cached
             self._store_error = error
-
-
-def _without_empty(body: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if value not in (None, "", False)}
-
-
-def _about(request: JudgeRequest) -> dict[str, Any] | None:
-    return {name: value for name, value in request.about.items() if value} or None
 
 
 def _outcome_dict(judgement: Judgement | JudgeError) -> dict[str, Any]:

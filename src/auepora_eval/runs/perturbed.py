@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
@@ -364,10 +364,10 @@ class LevelRunner:
         outputs = stored_answers(self.store, record)
         label = self.sweep.label(level)
         found = [f"{label}: {note}" for note in unasked_notes(outputs, f"nothing is perturbed in {record.run_id}")]
-        if few := _count(outputs, lambda done: bool(done.get("too_few"))):
+        if few := _count(outputs, "too_few"):
             found.append(f"{label}: for {few} of {len(outputs)} answers there was too little noise")
         if self.sweep.perturbation(level).inject:
-            attacked = _count(outputs, lambda done: bool(done.get(PAYLOAD)))
+            attacked = _count(outputs, PAYLOAD)
             found.append(f"{label}: an adversarial document was inserted for {attacked} of {len(outputs)} answers")
             groups = self.store.result(record.run_id, ATTACK_METRICS[0]).slices.get(f"labels.{PAYLOAD}", {})
             values = {kind: part.value for kind, part in groups.items() if part.defined}
@@ -375,8 +375,8 @@ class LevelRunner:
                 shown = ", ".join(f"{kind} {value:.4f}" for kind, value in values.items())
                 found.append(f"{label}: {ATTACK_METRICS[0]} by kind of payload: {shown}")
         if self.sweep.perturbation(level).counterfactual:
-            false = _count(outputs, lambda done: bool(done.get("edited")))
-            true = _count(outputs, lambda done: bool(done.get("unedited")))
+            false = _count(outputs, "edited")
+            true = _count(outputs, "unedited")
             unedited = f"; in relevant documents of {true} the right answer was not found" if true else ""
             found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{unedited}")
         return found
@@ -389,8 +389,9 @@ def _payload_digest(sweep: Sweep) -> dict[str, str]:
     return {"payloads": hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()[:12]}
 
 
-def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]) -> int:
-    return sum(which(output.extra.get(PERTURBATION) or {}) for output in outputs)
+def _count(outputs: list[SystemOutputs], key: str) -> int:
+    """The number of answers for which something was done to the documents."""
+    return sum(bool((output.extra.get(PERTURBATION) or {}).get(key)) for output in outputs)
 
 
 # --- sources of noise documents: a corpus, the samples, or what a run retrieved for other samples --------------------

@@ -12,7 +12,7 @@ import numpy as np
 from ..compare.analysis import finite_or_none
 from ..compare.metrics import RunResults, build_comparisons, headline_order, primary_metrics
 from ..compare.pairing import lookup_metric, pair_scores, shared_samples
-from ..core.results import Results
+from ..core.results import Results, two_stage_details
 from ..core.scores import Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError, UnknownMetricError
@@ -288,7 +288,7 @@ def _pilot_metric(
         notes.append(f"judged on {len(values):,} of {total:,} questions; the judge calls are those for all questions")
     elif len(values) < total:
         notes.append(f"applies to {len(values):,} of {total:,} questions: the numbers are of such questions")
-    if any(result.details.two_stage for result in results):
+    if any(two_stage_details(result) is not None for result in results):
         notes.append("two-stage judging prefers uncertain answers, so that the number of questions is rather too large")
     answers = sum(
         (record.num_samples - without) * record.repeats for record, without in zip(records, unjudged, strict=True)

@@ -286,14 +286,11 @@ class _Execution:
         """Score the stored outputs."""
         request, watcher = self.request, self.callbacks
         self.record, reading = _resolve_gold(request, self.store, self.record)
-        rules = request.conventions
-        if reading is not None:
-            rules = replace(rules, match=reading.resolved.match)
         job = ScoringJob(
             self.store,
             self.record,
             request.metrics,
-            conventions=rules,
+            conventions=request.conventions,
             reading=reading,
             slices=request.slices,
             options=request.options,

@@ -51,12 +51,11 @@ from .model import (
     VERSION,
     DataSource,
     JudgeSettings,
+    ObjectSource,
     OutputReader,
     Plan,
     PlanKeys,
-    ResourceSource,
     SavedOutputs,
-    SystemSource,
 )
 from .resources import (
     build_resources,
@@ -240,7 +239,7 @@ def _with_two_stage(
     findings: Findings,
     judge: JudgeSettings,
     metrics: tuple[list[tuple[str, Spec]], list[Metric]] | None,
-    resources: Mapping[str, ResourceSource],
+    resources: Mapping[str, ObjectSource],
 ) -> tuple[JudgeSettings, tuple[list[tuple[str, Spec]], list[Metric]] | None]:
     """The metrics of a plan with those of the cheap judge, and the settings with the names of both."""
     assert judge.two_stage is not None
@@ -450,7 +449,7 @@ def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[Ev
     ]
 
 
-def _never_retrieves(source: SystemSource | None) -> bool:
+def _never_retrieves(source: ObjectSource | None) -> bool:
     """Whether the outputs of this system cannot contain ``retrieved``."""
     response = source.options.get("response") if source is not None and source.kind == "http" else None
     return response is not None and "retrieved" not in response

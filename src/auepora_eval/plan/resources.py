@@ -20,11 +20,11 @@ from .model import (
     Arguments,
     DecisionSource,
     JudgeSettings,
+    ObjectSource,
     OpenAISource,
     PanelSource,
     PlanKeys,
     RecordedSource,
-    ResourceSource,
     TwoStageSettings,
 )
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
@@ -45,9 +45,9 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 Stored = dict[str, Any]
 
 
-def resources_section(findings: Findings) -> tuple[dict[str, ResourceSource], Stored]:
+def resources_section(findings: Findings) -> tuple[dict[str, ObjectSource], Stored]:
     """Read ``resources``: the source of each resource by name, and what is stored."""
-    made: dict[str, ResourceSource] = {}
+    made: dict[str, ObjectSource] = {}
     stored: Stored = {}
     for name, value in findings.top.mapping("resources").items():
         key = f"resources.{name}"
@@ -114,7 +114,7 @@ def _replace_use(options: Any, old: str, new: str) -> Any:
     return options
 
 
-def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: Mapping[str, ResourceSource]) -> None:
+def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: Mapping[str, ObjectSource]) -> None:
     """Add an error for each judge of two-stage judging that the plan does not have, or that no metric uses."""
     for key, name in (("cheap", settings.cheap), ("expensive", settings.expensive)):
         if (key == "expensive" or settings.cheap_is_judge) and name not in resources:
@@ -138,7 +138,7 @@ def with_members(names: Iterable[str], members: Callable[[str], Iterable[str]]) 
     return list(dict.fromkeys(listed))
 
 
-def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Iterable[str]]:
+def members_of(resources: Mapping[str, ObjectSource]) -> Callable[[str], Iterable[str]]:
     """A function that returns the members of a panel, and none for any other resource."""
 
     def members(name: str) -> Iterable[str]:
@@ -148,7 +148,7 @@ def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Itera
     return members
 
 
-def _check_members(findings: Findings, name: str, source: ResourceSource, all_resources: Mapping[str, Any]) -> None:
+def _check_members(findings: Findings, name: str, source: ObjectSource, all_resources: Mapping[str, Any]) -> None:
     """Add an error for each member of a panel that is not a judge of this plan."""
     for place, member in enumerate(source.options["judges"]):
         key = f"resources.{name}.panel.judges[{place}]"
@@ -167,13 +167,13 @@ def _check_members(findings: Findings, name: str, source: ResourceSource, all_re
             )
 
 
-def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSource, Stored] | None:
+def _resource(findings: Findings, key: str, value: object) -> tuple[ObjectSource, Stored] | None:
     if not isinstance(value, Mapping):
         findings.add(key, f"must say what kind it is, such as {{openai: {{model: NAME}}}}, not {describe_value(value)}")
         return None
     section = findings.section(key, value, known=(*RESOURCE_KINDS, "args"))
     found = None if section is None else read_kind(section, RESOURCE_KINDS, ", ".join(RESOURCE_KINDS))
-    return None if found is None else (ResourceSource(*found[:2]), found[2])
+    return None if found is None else (ObjectSource(*found[:2]), found[2])
 
 
 # --- kinds of resources ----------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ RESOURCE_KINDS: dict[str, KindReader] = {
 
 def build_resources(
     findings: Findings,
-    sources: Mapping[str, ResourceSource],
+    sources: Mapping[str, ObjectSource],
     names: Collection[str],
     folder: Path,
     *,
@@ -308,7 +308,7 @@ def build_resources(
     return built
 
 
-def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Mapping[str, Any]) -> Any:
+def _build_panel(findings: Findings, key: str, source: ObjectSource, built: Mapping[str, Any]) -> Any:
     """A panel of judges that are built; ``None`` after an error."""
     from ..judge.panel import Panel
 
@@ -334,7 +334,7 @@ def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Ma
     return None
 
 
-def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> Any:
+def build_resource(source: ObjectSource, folder: Path, *, timeout: float) -> Any:
     """Build one resource; modules are also imported from ``folder``."""
     options = dict(source.options)
     if source.kind == "openai":
@@ -399,7 +399,7 @@ def _is_usable(found: Any) -> bool:
 class PlannedJudges:
     """The judges of a plan and their settings."""
 
-    resources: Mapping[str, ResourceSource]
+    resources: Mapping[str, ObjectSource]
     settings: JudgeSettings
     folder: Path
     """The folder in which relative paths start and modules are searched."""

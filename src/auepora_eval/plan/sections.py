@@ -42,12 +42,12 @@ from .model import (
     GoldSettings,
     HttpSource,
     JudgeSettings,
+    ObjectSource,
     Plan,
     PythonSource,
     RunSettings,
     Scoring,
     StopSettings,
-    SystemSource,
     TwoStageKeys,
     TwoStageSettings,
 )
@@ -553,7 +553,7 @@ KindReader = Callable[[PlanSection], tuple[Stored, Stored]]
 _REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with spaces it may be a shell script
 
 
-def system_section(findings: Findings) -> tuple[SystemSource, Stored] | None:
+def system_section(findings: Findings) -> tuple[ObjectSource, Stored] | None:
     """Read ``system``: how the system is built, and what is stored of it."""
     value = findings.source.values["system"]
     if isinstance(value, str):
@@ -562,7 +562,7 @@ def system_section(findings: Findings) -> tuple[SystemSource, Stored] | None:
     kinds = {"python": read_python, "http": _http, "command": _command}
     section = findings.section("system", value, known=(*kinds, "args", "config"))
     found = None if section is None else read_kind(section, kinds, "python, http and command")
-    return None if found is None else (SystemSource(*found[:2]), found[2])
+    return None if found is None else (ObjectSource(*found[:2]), found[2])
 
 
 def read_kind(section: PlanSection, kinds: Mapping[str, KindReader], listing: str) -> tuple[str, Stored, Stored] | None:

@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.family import FamilyMetric, with_family_keys
@@ -24,10 +23,9 @@ from ..judge.critic import JudgePolicy
 from ..judge.metric import judge_batch, judged_parts
 from ..judge.preview import PreviewSession, run_preview
 from ..judge.session import JudgeSession
+from ..stats.intervals import Bools, Ints
 from ..store.records import RunRecord, sum_nested
 from ..store.runs import RunStore, result_summaries, result_with_scores
-
-Positions = npt.NDArray[np.intp]
 
 
 class PartialScores:
@@ -57,9 +55,7 @@ class PartialScores:
         self.repeat = 0
         """The repeat that is being judged."""
         self._executor: JudgingExecutor | None = None
-        self._parts: list[dict[str, list[tuple[Positions, Scores]]]] = [
-            defaultdict(list) for _ in range(record.repeats)
-        ]
+        self._parts: list[dict[str, list[tuple[Ints, Scores]]]] = [defaultdict(list) for _ in range(record.repeats)]
         self._stored: dict[str, Scores] = {}
         self.stored_details: dict[str, Mapping[str, Any]] = {}
         """By metric, the details of the stored results that are used."""
@@ -73,7 +69,7 @@ class PartialScores:
         """Use a judge session from now on."""
         self._executor = JudgingExecutor(SerialExecutor(), session)
 
-    def stored_scores(self) -> tuple[npt.NDArray[np.bool_], dict[str, Scores]]:
+    def stored_scores(self) -> tuple[Bools, dict[str, Scores]]:
         """Which samples have stored scores under all metrics, and these; failed measurements have none."""
         found = [result_with_scores(self._store, self.record.run_id, summary) for summary in self._summaries()]
         scores = {result.name: result.scores for result in found if isinstance(result.scores, Scores)}
@@ -109,7 +105,7 @@ class PartialScores:
         run_preview(policy, work)
         return [apply_failure_policy(metric, batch) for metric in self.metrics]
 
-    def dry_outcomes(self, policy: JudgePolicy) -> tuple[npt.NDArray[np.bool_], ...]:
+    def dry_outcomes(self, policy: JudgePolicy) -> tuple[Bools, ...]:
         """Which samples a metric applies to, which are scored without a judge, and which were judged before."""
         if self.known.all():
             applies = np.any([scores.status != Status.SKIPPED for scores in self._stored.values()], axis=0)
@@ -120,7 +116,7 @@ class PartialScores:
         free, known = _is_measured(without), _is_measured(cached)
         return applies, free, (known | self.stored_scores()[0]) & ~free
 
-    def judge(self, positions: Positions) -> None:
+    def judge(self, positions: Ints) -> None:
         """Judge these samples, unless they are known; failed judgements are requested once more."""
         new = positions[~(self.asked | self.known)[positions]]
         if not len(new):
@@ -153,7 +149,7 @@ class PartialScores:
         metric = next(metric for metric in self.metrics if metric.name == name)
         return join_scores(metric, self.scores(name))
 
-    def unanswered(self) -> npt.NDArray[np.bool_]:
+    def unanswered(self) -> Bools:
         """Which samples a judge was asked about, now or in an earlier session, without a judgement."""
         return ~_is_measured([self.means(metric.name) for metric in self.metrics])
 
@@ -167,20 +163,20 @@ class PartialScores:
                 if key in earlier:
                     result.details.setdefault(key, earlier[key])
 
-    def _score(self, positions: Positions, repeat: int) -> tuple[list[Scores], list[Notes]]:
+    def _score(self, positions: Ints, repeat: int) -> tuple[list[Scores], list[Notes]]:
         assert self._executor is not None
         chunks = np.split(positions, range(self.batch_size, len(positions), self.batch_size))
         scored = list(self._executor.score((self._batch(chunk, repeat) for chunk in chunks), self.metrics))
         columns = zip(*(batch.scores for batch in scored), strict=True)
         return [Scores.concat(list(column)) for column in columns], [batch.notes for batch in scored if batch.notes]
 
-    def _batch(self, positions: Positions, repeat: int) -> Batch:
+    def _batch(self, positions: Ints, repeat: int) -> Batch:
         listed = positions.tolist()
         rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=set(listed))
         outputs = {row.position: row.output for row in rows}
         return Batch([self.samples[position] for position in listed], [outputs.get(position) for position in listed])
 
-    def _whole(self, metric: BatchMetric, parts: list[tuple[Positions, Scores]]) -> Scores:
+    def _whole(self, metric: BatchMetric, parts: list[tuple[Ints, Scores]]) -> Scores:
         """One column of all samples from the parts."""
         missing = np.ones(len(self.samples), dtype=np.bool_)
         for positions, _ in parts:
@@ -200,7 +196,7 @@ class PartialScores:
         return Scores.woven(*parts, (rest, skipped)) if len(rest) else Scores.woven(*parts)
 
 
-def _is_measured(columns: Sequence[Scores]) -> npt.NDArray[np.bool_]:
+def _is_measured(columns: Sequence[Scores]) -> Bools:
     """Which samples have no failed measurement in any of these."""
     return np.all([scores.status != Status.MEASURE_FAILED for scores in columns], axis=0)  # type: ignore[no-any-return]
 
@@ -246,7 +242,7 @@ INVALID_SAMPLE = "invalid_sample"
 """Why a sample is skipped that a person marked as invalid."""
 
 
-def skip_invalid(scores: Scores, is_invalid: npt.NDArray[np.bool_]) -> Scores:
+def skip_invalid(scores: Scores, is_invalid: Bools) -> Scores:
     """The scores with the invalid samples skipped."""
     return scores.replaced(is_invalid, Status.SKIPPED, INVALID_SAMPLE, math.nan) if is_invalid.any() else scores
 

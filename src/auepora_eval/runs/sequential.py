@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.stores import read_register
 from ..core.grouping import group_pairs
@@ -38,6 +37,7 @@ from ..judge.limits import UsageLog
 from ..judge.metric import judged_parts
 from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
+from ..stats.intervals import Bools, Floats, Ints
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, decisions, record_decision
@@ -50,8 +50,6 @@ _MAX_FAILED, _ASSESSED = 0.1, 50
 """With a larger proportion of failed judgements, from 50 units on, no look is made: judging ends, and can be continued
 later. So it does where the budget is spent."""
 
-Positions = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float64]
 LookProgress = Callable[[int, int, int, int], None]
 """Called before each look is judged: its number, the number of looks, its units, and the units of the design."""
 
@@ -251,7 +249,7 @@ def _make_design(
     return replace(design, looks=tuple(count for count in design.looks if count >= known or count == n))
 
 
-def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Positions]:
+def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Ints]:
     """The units in a random order: the positions of the samples of each. A cluster of samples is one unit.
 
     The order depends on the seed and the ids of the first samples alone, so it is the same for all runs on a dataset.
@@ -348,7 +346,7 @@ class SequentialJudging:
             if ended and not self._proceed:
                 return
 
-    def _sample_values(self, name: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def _sample_values(self, name: str) -> tuple[Floats, Bools]:
         """The difference of each sample, or its score for a threshold; and which have none by a failure."""
         own = self.scores.means(name)
         values, failed = own.values, own.status == Status.MEASURE_FAILED

@@ -110,7 +110,8 @@ def prepare_sweep(
     left_out = dict.fromkeys(("sweep", "gates", "report"))
     settings = {key: value for key, value in source.settings.items() if split_key(key)[0] != SWEEP}
     runs: list[PreparedPlan] = []
-    deciding, warnings = [], []
+    deciding: list[BatchMetric] = []
+    warnings: list[str] = []
     for configuration in sweep.configurations:
         swept = replace(source, settings=settings).with_settings(configuration.settings)
         plan = read_plan(swept, changes={**(changes or {}), **left_out})

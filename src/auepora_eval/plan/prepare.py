@@ -519,7 +519,8 @@ def _samples(
             reject_secrets(dataset, secrets)
             if chosen is not None:
                 _check_set(chosen, ids, dataset, source.path)
-                ids = {sample_id: None for sample_id in ids if sample_id in frozenset(chosen.ids)}
+                wanted = frozenset(chosen.ids)
+                ids = {sample_id: None for sample_id in ids if sample_id in wanted}
             ids = dict.fromkeys(islice(ids, limit))
             selected = _read_unchanged(source.path, lambda: islice(select_samples(dataset, chosen), limit))
             return LazySamples(selected, len(ids)), ids

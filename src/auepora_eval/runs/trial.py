@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,8 @@ class Trial:
         for number, system in enumerate(
             dict.fromkeys(request.system for request in self.requests if request.system), 1
         ):
-            names = {name: None for request in self.requests if request.system == system for name in request.metrics}
-            section_title = f"System message of {', '.join(names)}"
+            asking = [request.metrics for request in self.requests if request.system == system]
+            section_title = f"System message of {', '.join(dict.fromkeys(chain.from_iterable(asking)))}"
             sections.append(ReportSection(f"system-{number}", section_title, [Code(system)]))
         sections += [
             ReportSection(f"sample-{number}", f"{sample_id}  {query}", self._sample_blocks(sample_id))
@@ -170,7 +171,7 @@ def try_metrics(
     batch = Batch(samples, outputs)
     secrets = Secrets(plan.secrets)
     session = _RecordingSession(plan.judge.policy_for(where, plan.folder), progress or ignore_progress(), secrets)
-    parts = [part for metric in metrics for part in judged_parts(metric)]
+    parts = list(chain.from_iterable(judged_parts(metric) for metric in metrics))
     run_judging(session, partial(judge_batch, batch, parts))
     scores = [(metric, apply_failure_policy(metric, batch)) for metric in metrics]
     requests = list(session.requests)
@@ -266,7 +267,7 @@ def _any_applies(metrics: Sequence[BatchMetric], sample: EvaluationSample, outpu
     """Whether any metric would score this sample, as far as that can be known without a judge."""
     if output is None or output.error is not None:
         return False
-    parts = [part for metric in metrics for part in judged_parts(metric)]
+    parts = list(chain.from_iterable(judged_parts(metric) for metric in metrics))
     return any(
         not isinstance(part, PerSampleMetric) or not part.precheck(sample, output, answered=True) for part in parts
     )

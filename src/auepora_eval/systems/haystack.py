@@ -6,6 +6,7 @@ import threading
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
@@ -53,6 +54,11 @@ def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, M
     return by_name or (mandatory if len(mandatory) == 1 else [])
 
 
+def _places(sockets: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
+    """Every socket of some components."""
+    return list(chain.from_iterable(zip(repeat(component), inside) for component, inside in sockets.items()))
+
+
 def document_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """Document outputs of the last components that have any."""
     places = {
@@ -95,7 +101,7 @@ def parse_sockets(
             usual_sockets = [name for owner, name in defaults if owner == component]
             socket = (usual_sockets or (sockets if len(sockets) == 1 else [""]))[0]
         if socket not in sockets:
-            available = ", ".join(f"{owner}.{name}" for owner, inside in known.items() for name in inside)
+            available = ", ".join(f"{owner}.{name}" for owner, name in _places(known))
             raise BadTypeError(f"{what}='{place}' is not in the pipeline; it has: {available}")
         parsed.append((component, socket))
     return parsed
@@ -254,15 +260,11 @@ class _HaystackPipeline:
         self._warming = threading.Lock()
 
     def _check_inputs(self) -> None:
-        given = {*self._questions, *((component, name) for component, inside in self._data.items() for name in inside)}
-        missing = [
-            f"{component}.{name}"
-            for component, inside in self._free.items()
-            for name, info in inside.items()
-            if info["is_mandatory"] and (component, name) not in given
-        ]
+        given = {*self._questions, *_places(self._data)}
+        places = [place for place in _places(self._free) if place not in given]
+        missing = [".".join(place) for place in places if self._free[place[0]][place[1]]["is_mandatory"]]
         if missing or not self._questions:
-            free = ", ".join(f"{component}.{name}" for component, inside in self._free.items() for name in inside)
+            free = ", ".join(f"{component}.{name}" for component, name in _places(self._free))
             problem = (
                 f"nothing is given to {', '.join(missing)}" if missing else "no input is known to take the question"
             )
@@ -307,7 +309,7 @@ class _HaystackPipeline:
         retrieved = self._mapper.to_ranking(found) if self._document_sockets else UnknownRanking()
         answer = _first_value(reply, self.answers)
         answer = answer[0] if isinstance(answer, list) and answer else answer
-        reports = [report for component, _ in self.answers for report in _reports(reply.get(component, {}), answer)]
+        reports = chain.from_iterable(_reports(reply.get(component, {}), answer) for component, _ in self.answers)
         return SystemOutputs(retrieved, _answer(answer, self.answers), usage=sum_token_usage(reports))
 
 

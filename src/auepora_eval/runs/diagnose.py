@@ -39,7 +39,7 @@ from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import require_ready
 from ..systems.policy import CallPolicy
 from .job import ScoringJob
-from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
+from .perturbed import ProgressOptions, RunGroup, read_system_plan, sweep_token
 from .preview import preview_placeholders
 from .replay import ReplayContext, make_replay_system, require_ranking, stored_answers, stored_contexts, unasked_notes
 from .run import (
@@ -271,17 +271,12 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class _ArmRunner:
+class _ArmRunner(RunGroup):
     """Runs the arms of a diagnosis, each as a stored run."""
 
-    request: RunRequest
-    """The request of an ordinary run on the samples of the diagnosis."""
     options: DiagnosisOptions
     correctness: Correctness
     utility: Metric
-    store: RunStore
-    token: str
-    progress: ProgressOptions
     texts: GoldTexts
     notes: list[str]
 
@@ -303,7 +298,7 @@ class _ArmRunner:
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         changed = "its samples or documents have changed since; start a new diagnosis without --resume"
-        outcome = run_in_sweep(request, self.store, self.token, self.progress, changed=changed, key=DIAGNOSIS)
+        outcome = self.start_or_resume(request, changed=changed, key=DIAGNOSIS)
         return self._with_all_metrics(outcome, request)
 
     def _with_all_metrics(self, outcome: RunOutcome, request: RunRequest) -> RunOutcome:
@@ -404,12 +399,12 @@ def _diagnose(
     )  # fmt: skip
     runner = _ArmRunner(
         request,
-        options,
-        correctness,
-        utility,
-        store=store,
-        token=token,
-        progress=progress,
+        store,
+        token,
+        progress,
+        options=options,
+        correctness=correctness,
+        utility=utility,
         texts=texts,
         notes=notes,
     )

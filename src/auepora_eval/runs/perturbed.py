@@ -278,42 +278,39 @@ def find_in_sweep(store: RunStore, name: str, token: str, key: str = PERTURBATIO
     return next((record for record in records if (record.plan.get(key) or {}).get("sweep") == token), None)
 
 
-def run_in_sweep(
-    request: RunRequest,
-    store: RunStore,
-    token: str,
-    progress: ProgressOptions,
-    *,
-    changed: str,
-    key: str = PERTURBATION,
-) -> RunOutcome:
-    """Start or resume a run of the sweep with this token; ``changed`` is the error for other samples than before."""
-    earlier = find_in_sweep(store, request.name, token, key)
-    if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
-        raise BadValueError(f"cannot resume {earlier.run_id}: {changed}")
-    return start_or_resume(
-        request,
-        store,
-        earlier,
-        retry_failed=progress.retry_failed,
-        stop=progress.stop,
-        watcher=progress.watcher,
-    )
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """Runs of one system that belong together: those of a sweep over levels, or of the arms of a diagnosis."""
+
+    request: RunRequest
+    """The request of an ordinary run on the same samples."""
+    store: RunStore
+    token: str
+    """Identifies these runs."""
+    progress: ProgressOptions
+
+    def start_or_resume(self, request: RunRequest, *, changed: str, key: str = PERTURBATION) -> RunOutcome:
+        """Start or resume a run of the group; ``changed`` is the error for other samples than before."""
+        earlier = find_in_sweep(self.store, request.name, self.token, key)
+        if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
+            raise BadValueError(f"cannot resume {earlier.run_id}: {changed}")
+        return start_or_resume(
+            request,
+            self.store,
+            earlier,
+            retry_failed=self.progress.retry_failed,
+            stop=self.progress.stop,
+            watcher=self.progress.watcher,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class LevelRunner:
+class LevelRunner(RunGroup):
     """Runs the levels of a sweep."""
 
-    request: RunRequest
-    """The request of the unperturbed run."""
     sweep: Sweep
-    store: RunStore
     edit: DocumentEdit | None
     seed: int
-    token: str
-    """Identifies the runs of this sweep."""
-    progress: ProgressOptions
 
     def plan_entry(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
         """The entry on the perturbation in the plan of a run."""
@@ -350,7 +347,7 @@ class LevelRunner:
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         changed = "the dataset has changed since; start a new sweep without --resume, or restore the old samples"
-        return run_in_sweep(request, self.store, self.token, self.progress, changed=changed)
+        return self.start_or_resume(request, changed=changed)
 
     def together(self) -> RunOutcome | None:
         """The finished run of all arms; ``None`` if there is none, or if failures are retried."""
@@ -617,7 +614,7 @@ def _run_sweep(
     pool = initial_noise(request, sweep, corpus, seed)
     entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed, **_payload_digest(sweep)}
     token = sweep_token(store, request, entry, resume=progress.resume, kind=f"{sweep} and seed {seed}")
-    levels = LevelRunner(request, sweep, store, edit=edit, seed=seed, token=token, progress=progress)
+    levels = LevelRunner(request, store, token, progress, sweep=sweep, edit=edit, seed=seed)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
     first: RunRecord | None = None

@@ -59,6 +59,7 @@ from .model import (
 )
 from .resources import (
     build_resources,
+    build_system,
     check_two_stage,
     members_of,
     resources_section,
@@ -461,27 +462,6 @@ def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[
     for (key, _), built in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
         if built.name in affected:
             findings.add(key, f"'{built.name}' reads the field 'retrieved', which {why}, or leave the built out")
-
-
-def build_system(plan: Plan) -> Any:
-    """Import or build the system of a plan, and check that it can be called."""
-    from ..systems.interfaces import as_system, load_python
-
-    source = plan.system
-    assert source is not None
-    options = dict(source.options)
-    if source.kind == "python":
-        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
-    elif source.kind == "http":
-        from ..systems.http import HttpSystem
-
-        made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
-    else:
-        from ..systems.command import CommandSystem
-
-        made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
-    as_system(made)
-    return made
 
 
 def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:

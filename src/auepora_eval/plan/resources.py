@@ -23,6 +23,7 @@ from .model import (
     ObjectSource,
     OpenAISource,
     PanelSource,
+    Plan,
     PlanKeys,
     RecordedSource,
     TwoStageSettings,
@@ -362,6 +363,27 @@ def build_resource(source: ObjectSource, folder: Path, *, timeout: float) -> Any
     from ..models.embedders import build_embedder
 
     return build_embedder(source.kind, options)
+
+
+def build_system(plan: Plan) -> Any:
+    """Import or build the system of a plan, and check that it can be called."""
+    from ..systems.interfaces import as_system, load_python
+
+    source = plan.system
+    assert source is not None
+    options = dict(source.options)
+    if source.kind == "python":
+        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
+    elif source.kind == "http":
+        from ..systems.http import HttpSystem
+
+        made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
+    else:
+        from ..systems.command import CommandSystem
+
+        made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
+    as_system(made)
+    return made
 
 
 def _build_python(path: str, args: Mapping[str, Any], folder: Path) -> Any:

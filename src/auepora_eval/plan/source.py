@@ -460,10 +460,7 @@ def _is_secret_place(around: tuple[str, ...], text: str, found: re.Match[str]) -
         any(map(may_name_secret, (*around, found["name"])))
         or ("headers" in outer and nearest.lower() not in PUBLIC_HEADERS)
         or ((named := _NAME_BEFORE_VALUE.search(text, 0, found.start())) is not None and may_name_secret(named["name"]))
-        or any(
-            password.start("password") <= found.start() < password.end("password")
-            for password in URL_PASSWORD.finditer(text)
-        )
+        or any(url.start("password") <= found.start() < url.end("password") for url in URL_PASSWORD.finditer(text))
     )
 
 

@@ -37,7 +37,7 @@ _SECRET_WORDS = {
 }  # fmt: skip
 _SECRET_KEYS = {"access", "api", "auth", "private", "secret", "signing", "subscription"}
 """``key`` is a secret only after one of these words."""
-_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
+_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "first", "mask", "pad", "sep", "special", "start", "stop", "unk"}
 """Before ``token`` these words mean a token of a language model, not a secret."""
 _NAMES_OF_VARIABLES = {"auth", "key", "pass", "pat", "pwd"}
 """Last words of names of environment variables that contain secrets."""

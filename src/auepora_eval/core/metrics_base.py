@@ -40,6 +40,7 @@ from .metric_metadata import (
     MetricMetadata,
     declare,
     declared_options,
+    refuse_removed_hooks,
 )
 from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import CHARACTERS, WORDS, Score, Scores, Status, to_reason
@@ -175,10 +176,7 @@ def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
     return MetricMetadata(**merged)
 
 
-def _refuse_removed_names(cls: type[BatchMetric]) -> None:
-    for old, new in REMOVED_HOOKS.items():
-        if old in vars(cls):
-            raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
+def _refuse_moved_names(cls: type[BatchMetric]) -> None:
     for name in set(MetricMetadata.__dataclass_fields__) - {"range", "higher_is_better"}:
         value = vars(cls).get(name)
         if value is not None and not callable(value) and not isinstance(value, (property, Field)):
@@ -223,7 +221,8 @@ class BatchMetric(Metric):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _refuse_removed_names(cls)
+        refuse_removed_hooks(cls, REMOVED_HOOKS)
+        _refuse_moved_names(cls)
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
         cls.metadata = _merge_metadata(cls)

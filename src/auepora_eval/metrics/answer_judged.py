@@ -17,7 +17,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, respon
 from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
 from ..stats.intervals import Bools, Floats, interval_ends, mean_interval
-from .judge_metric import JudgedInput, RatedInputsMetric, input_skips
+from .rated_inputs import JudgedInput, RatingMetric, input_skips
 
 _EMPTY_QUERY = {"empty_query": "the query has no text"}
 _ANY_REFERENCE = (
@@ -35,7 +35,7 @@ _EXACT_NUMBERS = (
 
 
 @dataclass(frozen=True)
-class _JudgedAnswer(RatedInputsMetric):
+class _JudgedAnswer(RatingMetric):
     """A metric in which a judge is shown the question and the answer, perhaps with more."""
 
     fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "answer")
@@ -157,7 +157,7 @@ _ROWS = ("sufficient", "insufficient")
 
 @register("llm_context_sufficiency", at="k")
 @dataclass(frozen=True)
-class LLMContextSufficiency(RatedInputsMetric):
+class LLMContextSufficiency(RatingMetric):
     r"""Whether a plausible answer could be derived from the first k retrieved documents alone, as judged: 1 or 0.
 
     .. math:: [\text{the documents suffice for an answer}]

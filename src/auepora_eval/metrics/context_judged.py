@@ -34,7 +34,7 @@ from ..models.embedders import embedder_name, parse_embedder, require_embedder, 
 from ..models.loading import find_installed_model
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .judged_base import SinglePromptMetric, average_precision, proportion
+from .judged_base import RepeatedJudgementMetric, average_precision, proportion
 
 # --- retrieved documents: whether one is useful, and which of its sentences are needed -------------------------------
 
@@ -151,7 +151,7 @@ def _needed_flags(judgement: Judgement, count: int) -> list[bool]:
 
 
 @dataclass(frozen=True)
-class _JudgedContext(SinglePromptMetric):
+class _JudgedContext(RepeatedJudgementMetric):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
     k: RankCutOff | None = field(default=None, kw_only=True)
@@ -392,7 +392,7 @@ class _GuessedQuestions(Score):
 
 @register("reverse_question_relevance")
 @dataclass(frozen=True)
-class ReverseQuestionRelevance(SinglePromptMetric):
+class ReverseQuestionRelevance(RepeatedJudgementMetric):
     r"""Mean cosine of the query's vector with those of questions that a judge generates from the answer.
 
     .. math:: \frac{1}{n} \cdot \sum_i \text{cos}(v(\text{query}), v(q_i))

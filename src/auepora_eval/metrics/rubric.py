@@ -34,7 +34,6 @@ from ..judge.support import SupportVerdict, VerdictForm, VerdictLevel
 from .judged_base import (
     CheckedStatements,
     RepeatedJudgementMetric,
-    SinglePromptMetric,
     StatementEvaluation,
     VerdictMetric,
     exact_fraction,
@@ -90,7 +89,7 @@ class RubricMetric(VerdictMetric):
         signature={"per_item": SignatureOption("per_item", unless=False)},
     )
     parse_critic = staticmethod(RepeatedJudgementMetric.parse_critic)
-    signature_options = SinglePromptMetric.signature_options
+    signature_options = RepeatedJudgementMetric.signature_options
     no_items_reason: ClassVar[str]
     """The skip reason of a rubric without items that count."""
 

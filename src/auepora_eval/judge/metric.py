@@ -18,7 +18,8 @@ from ..core.derivation import (
     SampleJudgement,
     format_number,
 )
-from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, judged_derivation
+from ..core.general_derivation import judged_derivation
+from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare
 from ..core.registry import Use
 from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory

@@ -345,7 +345,7 @@ def sequential_details(result: MetricResult) -> Mapping[str, Any] | None:
 def deciding_look(sequential: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The look at which a sequential test stopped, else the latest one; ``None`` before the first look."""
     path = sequential.get("path") or ()
-    decided = [one for one in path if one["units"] == sequential.get("stopped_at")]
+    decided = [look for look in path if look["units"] == sequential.get("stopped_at")]
     return next(iter(decided), path[-1] if path else None)
 
 

@@ -214,12 +214,12 @@ class Scores(Sequence[float | None]):
 
     @classmethod
     def _concat_repeats(cls, each: Sequence[tuple[Scores, ...] | None]) -> tuple[Scores, ...] | None:
-        repeated = [one for one in each if one is not None]
+        repeated = [passes for passes in each if passes is not None]
         if not repeated:
             return None
-        if len(repeated) < len(each) or len({len(one) for one in repeated}) > 1:
+        if len(repeated) < len(each) or len({len(passes) for passes in repeated}) > 1:
             raise BadValueError("the parts were not repeated equally often: they cannot be joined")
-        return tuple(cls.concat(one) for one in zip(*repeated, strict=True))
+        return tuple(cls.concat(parts) for parts in zip(*repeated, strict=True))
 
     @classmethod
     def woven(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
@@ -235,7 +235,7 @@ class Scores(Sequence[float | None]):
         index = index.astype(np.intp)
         keys = None if self.keys is None else tuple(self.keys[i] for i in index)
         stats = None if self.stats is None else self.stats[index]
-        repeats = None if self.repeats is None else tuple(one.take(index) for one in self.repeats)
+        repeats = None if self.repeats is None else tuple(repeat.take(index) for repeat in self.repeats)
         cuts = None if self.cuts is None else self.cuts[index]
         return Scores(
             self.values[index],
@@ -272,7 +272,7 @@ class Scores(Sequence[float | None]):
         codes[mask], states[mask] = names.index(reason), status
         repeats = self.repeats
         if repeats is not None:
-            repeats = tuple(one.replaced(mask, status, reason, value, stats) for one in repeats)
+            repeats = tuple(repeat.replaced(mask, status, reason, value, stats) for repeat in repeats)
         return Scores(values, states, codes, names, wide, self.keys, repeats, self.cuts)
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:

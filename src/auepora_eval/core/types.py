@@ -150,7 +150,7 @@ class EvaluationSample:
         if scenario is None:
             return ()
         several = scenario if isinstance(scenario, (list, tuple, set, frozenset)) else [scenario]
-        return tuple(str(one).strip().lower() for one in several)
+        return tuple(str(name).strip().lower() for name in several)
 
     @property
     def references(self) -> list[str]:

@@ -361,9 +361,9 @@ class Evaluation:
             for metric, result in zip(self.metrics, results, strict=True)
             if isinstance(metric, BatchMetric) and isinstance(result.scores, Scores)
         ]
-        for one, scores, result in scored:
-            others = [(other, column) for other, column, _ in scored if other is not one]
-            result.details |= one.joint_details(scores, others, self.grouping.clusters())
+        for chosen_metric, scores, result in scored:
+            others = [(other, column) for other, column, _ in scored if other is not chosen_metric]
+            result.details |= chosen_metric.joint_details(scores, others, self.grouping.clusters())
 
     def _score_pass(
         self, batches: Iterable[Scorable], accumulators: Sequence[CollectingAccumulator], executor: Executor
@@ -503,7 +503,11 @@ def evaluate_stream(
     first = list(itertools.islice(source, size))
     evaluation.adapt(_unzip(first)[0])
     every: Iterable[Pair] = itertools.chain(first, source)
-    if any(isinstance(one, BatchMetric) and one.for_samples(_samples_with({"中": 1})) is not one for one in chosen):
+    if any(
+        isinstance(chosen_metric, BatchMetric)
+        and chosen_metric.for_samples(_samples_with({"中": 1})) is not chosen_metric
+        for chosen_metric in chosen
+    ):
         every = _counted(every, characters)
     results = evaluation.score(evaluation.batches(every, size))
     for before, used in zip(chosen, evaluation.metrics, strict=True):
@@ -573,18 +577,20 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     else:
         listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
-    chosen = [part for one in listed for part in expand_metric(metric(one))]
-    for one in chosen:
+    chosen = [part for spec in listed for part in expand_metric(metric(spec))]
+    for chosen_metric in chosen:
         for attribute in ("name", "target"):
-            if not hasattr(one, attribute):
+            if not hasattr(chosen_metric, attribute):
                 raise MetricDefinitionError(
-                    f"{type(one).__name__} has no '{attribute}'; set it on the class or in __init__"
+                    f"{type(chosen_metric).__name__} has no '{attribute}'; set it on the class or in __init__"
                 )
-        if not isinstance(one.target, TargetCategory):
-            raise MetricDefinitionError(f"the target of metric '{one.name}' is {one.target!r}, not a TargetCategory")
+        if not isinstance(chosen_metric.target, TargetCategory):
+            raise MetricDefinitionError(
+                f"the target of metric '{chosen_metric.name}' is {chosen_metric.target!r}, not a TargetCategory"
+            )
     chosen = with_distinct_names(chosen)
     require_distinct_names(chosen)
-    return [with_conventions(one, common) for one in chosen]
+    return [with_conventions(chosen_metric, common) for chosen_metric in chosen]
 
 
 T = TypeVar("T")

@@ -105,7 +105,7 @@ class Prompt:
 
         head = {"name": self.name, "version": self.version, "purpose": self.purpose, "criteria": dict(self.criteria)}
         front_matter = yaml.safe_dump(
-            {key: one for key, one in head.items() if one}, allow_unicode=True, sort_keys=False
+            {key: text for key, text in head.items() if text}, allow_unicode=True, sort_keys=False
         )
         system = f"# System\n\n{self.system}\n\n" if self.system else ""
         return f"---\n{front_matter}---\n{system}# Prompt\n\n{self.question}"

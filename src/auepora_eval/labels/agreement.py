@@ -78,8 +78,8 @@ def decided_label(labels: Sequence[Label], *, by_majority: bool = False) -> str:
     """The label of an item for display: the adjudicated one, else that of all annotators, or of most of them."""
     counted = [label for label in labels if label.adjudicated] or labels
     if by_majority:
-        return "right" if 2 * sum(one.value for one in counted) > len(counted) else "wrong"
-    names = {format_label(one) for one in counted}
+        return "right" if 2 * sum(label.value for label in counted) > len(counted) else "wrong"
+    names = {format_label(label) for label in counted}
     return names.pop() if len(names) == 1 else "annotators differ"
 
 
@@ -184,7 +184,7 @@ def rater_agreement(labels: Iterable[Label], *, seed: int = 0) -> RatersReport |
         name: [own[answer].value if answer in own else None for answer in answers] for name, own in by_annotator.items()
     }
     level: Level = (
-        "nominal" if all(_is_verdict(one) for own in by_annotator.values() for one in own.values()) else "ordinal"
+        "nominal" if all(_is_verdict(label) for own in by_annotator.values() for label in own.values()) else "ordinal"
     )
     return raters_report(ratings, level, seed=seed)
 
@@ -199,7 +199,7 @@ def aggregate_labels(labels: Iterable[Label], scale: Scale | None = None) -> Agg
     for label in labels:
         _add_label(by_sample.setdefault(label.sample_id, {}), (label.annotator, label.adjudicated), label)
     used = {
-        sample: [one for one in own_labels.values() if one.adjudicated] or list(own_labels.values())
+        sample: [label for label in own_labels.values() if label.adjudicated] or list(own_labels.values())
         for sample, own_labels in by_sample.items()
     }
     numbers = {sample: [_normalised(label, scale) for label in own_labels] for sample, own_labels in used.items()}

@@ -84,7 +84,7 @@ class ItemReader:
     def _read_answers(self, number: int, entry: BatchEntry) -> BatchItem:
         places = dict(zip(self.batch.runs, entry.positions, strict=True))
         items = [self._read_item(run, places[run], entry.sample_id) for run in self.runs(number)]
-        answers = tuple(ItemAnswer(one.answer, self._documents(one.evidence)) for one in items)
+        answers = tuple(ItemAnswer(item.answer, self._documents(item.evidence)) for item in items)
         first = items[0]
         references = first.references if "reference" in self.batch.shown else ()
         shown = {
@@ -119,7 +119,9 @@ class ItemReader:
                 continue
             item = self._read_item(run, position, entry.sample_id)
             found = found or item
-            text = next((one.text for one in item.evidence if one.doc_id == entry.doc_id and one.text), "")
+            text = next(
+                (document.text for document in item.evidence if document.doc_id == entry.doc_id and document.text), ""
+            )
         if found is None:
             raise UnknownRunError("no run has the sample")
         name = "" if self.batch.blind else str(entry.doc_id)
@@ -133,7 +135,7 @@ class ItemReader:
             number,
             sample.query,
             (),
-            tuple(replace(one, doc_id="") if self.batch.blind else one for one in item.evidence),
+            tuple(replace(document, doc_id="") if self.batch.blind else document for document in item.evidence),
             item.references,
             item.conversation,
             ("documents", "reference"),
@@ -165,9 +167,9 @@ class ItemReader:
             if batch.purpose == "grade":
                 pairs = read_pair_draw(draw_path(batch.journal))
                 if pairs.id == batch.draw:
-                    return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
+                    return {pair.key: Selection(pairs.id, pair.probability, pair.position) for pair in pairs.order}
             else:
                 for draw in read_draws(batch.journal).values():
                     if batch.draw in (draw.id, *draw.extends):
-                        return {(one, None): selection for one, selection in draw.selections().items()}
+                        return {(sample_id, None): selection for sample_id, selection in draw.selections().items()}
         raise DataFileError(draw_path(batch.journal), None, "the record of the draw is missing; restore it")

@@ -156,7 +156,9 @@ def build_item(
         ShownDocument(doc.doc_id, doc.text, rank, mark == "gold" or doc.doc_id in by_id)
         for rank, (doc, mark) in enumerate(zip(documents, marks.marks(documents), strict=True), start=1)
     ]
-    shown_ids = marks.gold_ranks(documents).keys() | {one.doc_id for one in evidence if one.doc_id in by_id}
+    shown_ids = marks.gold_ranks(documents).keys() | {
+        document.doc_id for document in evidence if document.doc_id in by_id
+    }
     evidence += [
         ShownDocument(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in shown_ids
     ]

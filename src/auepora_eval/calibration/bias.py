@@ -235,7 +235,15 @@ def measure_bias(
     effects += [_position_effect(Path(path)) for path in preferences]
     if any(effect.property == "position" for effect in effects):
         notes.append("position: each pair was judged in both orders, so that which answer is better cancels out")
-    return BiasReport(loaded[0].metric, judge, judge_families, tuple(runs), relation, tuple(effects), tuple(notes))
+    return BiasReport(
+        loaded[0].metric,
+        judge,
+        judge_families=judge_families,
+        runs=tuple(runs),
+        relation=relation,
+        effects=tuple(effects),
+        notes=tuple(notes),
+    )
 
 
 def _common_judge(store: RunStore, records: Sequence[RunRecord], loaded: Sequence[SampleScores]) -> str:
@@ -307,7 +315,7 @@ def _answers(
         length = 0 if response is None else len("".join(response.text.split()))
         if name in scored.scores and length and (human is None or name in human):
             score, label = scored.probability(scored.scores[name]), None if human is None else human[name]
-            yield JudgedAnswer(score, label, length, clusters[name], record.run_id, family)
+            yield JudgedAnswer(score, label, length=length, cluster=clusters[name], run_id=record.run_id, family=family)
 
 
 def _require_enough(

@@ -45,7 +45,16 @@ def plan_calibration(store: RunStore, options: BatchOptions, records: tuple[RunR
     positions = sample_positions(store, record)
     entries = tuple(BatchEntry(sample_id, (positions[sample_id],)) for sample_id in draw.sample_ids)
     sentences, figures = _forecast_calibration(store, record, options, draw, population.strata)
-    return BatchPlan(options, store, records, options.metric, entries, draw, sentences, figures)
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=options.metric,
+        entries=entries,
+        draw=draw,
+        forecast=sentences,
+        figures=figures,
+    )
 
 
 def _forecast_calibration(
@@ -190,4 +199,13 @@ def plan_comparison_batch(store: RunStore, options: BatchOptions, records: tuple
     )
     sentences = tuple(describe_forecast(draw))
     figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}
-    return BatchPlan(options, store, records, draw.comparison.metric, entries, draw, sentences, figures)
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=draw.comparison.metric,
+        entries=entries,
+        draw=draw,
+        forecast=sentences,
+        figures=figures,
+    )

@@ -81,7 +81,12 @@ def learn_weights(
         for sample_id, fold in zip(ids, fitted.folds, strict=True)
     )
     weights = PanelWeights(
-        panel.members, run.metric, panel.prompt_id, fitted.coefficients, fitted.fold_coefficients, items
+        panel.members,
+        run.metric,
+        prompt_id=panel.prompt_id,
+        coefficients=fitted.coefficients,
+        fold_coefficients=fitted.fold_coefficients,
+        items=items,
     )
     scores = dict(zip(usable, stacked_probability(fitted.coefficients, list(usable.values())).tolist(), strict=True))
     scores |= dict(zip(ids, fitted.out_of_fold(votes).tolist(), strict=True))

@@ -112,18 +112,18 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
             if is_counted
         },
         result.name,
-        record.name,
-        (record.run_id, record.name),
-        (low, high),
-        meta.higher_score_is_better,
-        clusters,
-        {
+        name=record.name,
+        run_names=(record.run_id, record.name),
+        range=(low, high),
+        higher_is_better=meta.higher_score_is_better,
+        clusters=clusters,
+        without_score={
             sample_id: outcome
             for sample_id, outcome, is_counted in zip(ids, outcomes, counted, strict=True)
             if not is_counted
         },
-        _answer_reader(store, record, result.name, result.signature or ""),
-        tuple(notes),
+        answers=_answer_reader(store, record, result.name, result.signature or ""),
+        notes=tuple(notes),
     )
 
 

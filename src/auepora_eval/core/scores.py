@@ -143,7 +143,14 @@ class Scores(Sequence[float | None]):
                     names.append(reason)
                     status[fresh], codes[fresh] = outcome, len(names) - 1
         column[status != Status.SCORED] = np.nan
-        return cls(column, status, codes, tuple(names), stats, None if keys is None else tuple(keys))._failing_nan()
+        return cls(
+            column,
+            status,
+            reason_codes=codes,
+            reason_names=tuple(names),
+            stats=stats,
+            keys=None if keys is None else tuple(keys),
+        )._failing_nan()
 
     @classmethod
     def from_list(cls, scores: Sequence[Score]) -> Scores:
@@ -185,12 +192,12 @@ class Scores(Sequence[float | None]):
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.status for part in parts]),
-            np.concatenate(codes),
-            tuple(names),
-            stats,
-            keys,
-            cls._concat_repeats([part.repeats for part in parts]),
-            cls._concat_cuts(parts),
+            reason_codes=np.concatenate(codes),
+            reason_names=tuple(names),
+            stats=stats,
+            keys=keys,
+            repeats=cls._concat_repeats([part.repeats for part in parts]),
+            cuts=cls._concat_cuts(parts),
         )
 
     @classmethod
@@ -240,12 +247,12 @@ class Scores(Sequence[float | None]):
         return Scores(
             self.values[index],
             self.status[index],
-            self.reason_codes[index],
-            self.reason_names,
-            stats,
-            keys,
-            repeats,
-            cuts,
+            reason_codes=self.reason_codes[index],
+            reason_names=self.reason_names,
+            stats=stats,
+            keys=keys,
+            repeats=repeats,
+            cuts=cuts,
         )
 
     def replaced(
@@ -273,7 +280,16 @@ class Scores(Sequence[float | None]):
         repeats = self.repeats
         if repeats is not None:
             repeats = tuple(repeat.replaced(mask, status, reason, value, stats) for repeat in repeats)
-        return Scores(values, states, codes, names, wide, self.keys, repeats, self.cuts)
+        return Scores(
+            values,
+            states,
+            reason_codes=codes,
+            reason_names=names,
+            stats=wide,
+            keys=self.keys,
+            repeats=repeats,
+            cuts=self.cuts,
+        )
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
         """The same outcomes with other (finite) values, for metrics with the same skips. Columns are not copied."""

@@ -201,7 +201,14 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
         with np.errstate(invalid="ignore", divide="ignore"):
             defined = ~np.isnan(wide)
             stats = np.where(defined.any(axis=0), np.nansum(wide, axis=0) / defined.sum(axis=0), np.nan)
-    merged = Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, _merge_keys(parts))
+    merged = Scores(
+        means,
+        status[chosen, columns],
+        reason_codes=codes[chosen, columns],
+        reason_names=tuple(names),
+        stats=stats,
+        keys=_merge_keys(parts),
+    )
     if all(part.cuts is None for part in parts):
         return merged
     return replace(merged, cuts=np.max([part.known_cuts for part in parts], axis=0))

@@ -112,16 +112,16 @@ def make_correction(
     return Correction(
         secrets.token_hex(6) if submission is None else submission,
         kind,
-        record.fingerprint,
-        sample_id,
-        before,
-        after,
-        doc_id,
-        by.strip(),
-        current_time(),
-        why.strip(),
-        record.run_id,
-        document,
+        fingerprint=record.fingerprint,
+        sample_id=sample_id,
+        before=before,
+        after=after,
+        doc_id=doc_id,
+        by=by.strip(),
+        at=current_time(),
+        why=why.strip(),
+        run=record.run_id,
+        document=document,
     )
 
 
@@ -407,7 +407,16 @@ class _MetricTask:
         """The effect with this new value, or why there is none."""
         old = self.current.value if self.current.defined else None
         label = display_name(self.base)
-        return MetricEffect(self.base.name, self.signature, old, new, changed, self.status, self.why, label=label)
+        return MetricEffect(
+            self.base.name,
+            self.signature,
+            old=old,
+            new=new,
+            changed=changed,
+            status=self.status,
+            why=self.why,
+            label=label,
+        )
 
 
 class _CorrectedRun:

@@ -87,7 +87,12 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
         for row, pair in enumerate(rows)
     )
     return PairDraw(
-        seed, n, tuple(f"{measure.name}@{measure.k}" for measure in measures), lowest, tuple(pool.runs), pairs
+        seed,
+        n,
+        metrics=tuple(f"{measure.name}@{measure.k}" for measure in measures),
+        min_relevance=lowest,
+        runs=tuple(pool.runs),
+        pairs=pairs,
     )
 
 
@@ -157,11 +162,11 @@ def pooled_pairs(
     return PooledPairs(
         np.array([numbers[row.sample_id] for row in rows], dtype=np.intp),
         np.interp([levels[row.key] for row in rows], steps, scale),
-        np.array([ranks.get(row.key, -1) for row in rows], dtype=np.intp),
-        np.array([row.best_rank - 1 for row in rows], dtype=np.intp),
-        np.array([row.probability for row in rows], dtype=np.float64),
-        np.array([float(grades[row.key] >= min_relevance) if row.key in grades else math.nan for row in rows]),
-        np.array(list(lengths.values()), dtype=np.intp),
+        rank=np.array([ranks.get(row.key, -1) for row in rows], dtype=np.intp),
+        best_rank=np.array([row.best_rank - 1 for row in rows], dtype=np.intp),
+        probability=np.array([row.probability for row in rows], dtype=np.float64),
+        grade=np.array([float(grades[row.key] >= min_relevance) if row.key in grades else math.nan for row in rows]),
+        returned=np.array(list(lengths.values()), dtype=np.intp),
     )
 
 
@@ -203,4 +208,6 @@ def plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     queries = len({sample_id for sample_id, _ in keys})
     figures = {"n": len(keys), "population": len(pool.documents), "queries": queries}
     sentences = (corrects, f"They belong to {queries:,} questions.")
-    return BatchPlan(options, store, records, None, entries, draw, sentences, figures)
+    return BatchPlan(
+        options, store, runs=records, metric=None, entries=entries, draw=draw, forecast=sentences, figures=figures
+    )

@@ -149,7 +149,15 @@ def pool_outputs(
         pool.num_queries += bool(documents)
         texts = _gold_texts(rows[sample_id]) if documents else {}
         for doc_id in sorted(documents, key=lambda doc: _shuffle_key(seed, sample_id, doc)):
-            _add_document(pool, rows[sample_id], doc_id, documents[doc_id], texts, known, new_only=new_only)
+            _add_document(
+                pool,
+                rows[sample_id],
+                doc_id=doc_id,
+                entry=documents[doc_id],
+                texts=texts,
+                known=known,
+                new_only=new_only,
+            )
     return pool
 
 
@@ -192,7 +200,15 @@ def _add_document(
     pool.num_without_text += not text
     pool.num_other_text += entry.other_text
     pool.documents.append(
-        PooledDocument(sample.sample_id, doc_id, sample.query, text, entry.returned, sample.history, grade)
+        PooledDocument(
+            sample.sample_id,
+            doc_id,
+            query=sample.query,
+            text=text,
+            returned=entry.returned,
+            history=sample.history,
+            judged=grade,
+        )
     )
 
 

@@ -138,10 +138,10 @@ def judge_relevance(
     return RelevanceReport(
         grades,
         len(missing) - failed["no_text"],
-        dict(failed),
-        critic_signature(relevance_judge.critic),
-        prompt_id,
-        others,
+        failed=dict(failed),
+        critic=critic_signature(relevance_judge.critic),
+        prompt=prompt_id,
+        num_other_prompt=others,
     )
 
 

@@ -198,7 +198,12 @@ class _NuggetGenerator:
             words["known"] = _NO_FACTS
         items = {"type": "array", "items": {"type": "string"}, "maxItems": self.most}
         answer = await self._ask(
-            judge, sample, self.prompt, ReplyForm(_LIST_FORM, object_schema(nuggets=items)), texts, words
+            judge,
+            sample,
+            prompt=self.prompt,
+            form=ReplyForm(_LIST_FORM, object_schema(nuggets=items)),
+            texts=texts,
+            words=words,
         )
         facts_reply = answer.answer.get("nuggets")
         if not isinstance(facts_reply, (list, tuple)) or not all(isinstance(text, str) for text in facts_reply):

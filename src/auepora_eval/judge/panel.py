@@ -306,14 +306,14 @@ class PanelWeights:
             made = cls(
                 tuple(map(str, content["members"])),
                 str(content["metric"]),
-                str(content["prompt"]),
-                _numbers(content["coefficients"]),
-                tuple(map(_numbers, content["fold_coefficients"])),
-                tuple(
+                prompt_id=str(content["prompt"]),
+                coefficients=_numbers(content["coefficients"]),
+                fold_coefficients=tuple(map(_numbers, content["fold_coefficients"])),
+                items=tuple(
                     LabelledItem(str(item["sample_id"]), str(item["answer"]), item["fold"])
                     for item in content["labels"]
                 ),
-                str(path),
+                path=str(path),
             )
             sizes = {len(row) - 1 for row in (made.coefficients, *made.fold_coefficients)}
             fits = sizes == {len(made.members)} and all(

@@ -66,7 +66,12 @@ class Prompt:
         system, question = _sections(body, where)
         criteria_items = tuple((str(key), " ".join(str(value).split())) for key, value in criteria.items())
         prompt = cls(
-            prompt_name, version, system, question, " ".join(str(head.get("purpose") or "").split()), criteria_items
+            prompt_name,
+            version,
+            system=system,
+            question=question,
+            purpose=" ".join(str(head.get("purpose") or "").split()),
+            criteria=criteria_items,
         )
         if fields and set(fields) != prompt.slots:
             differences = ", ".join(sorted(set(map(str, fields)) ^ prompt.slots))

@@ -313,8 +313,8 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     return AnnotatorAgreement(
         raters,
         disagreements,
-        tuple(name for name in annotators if name in models),
-        sum(label.chosen for label in everything),
-        len(labels) - len(used),
-        bool(draws) or any(label.draw is not None and label.doc_id is None for label in labels),
+        models=tuple(name for name in annotators if name in models),
+        chosen=sum(label.chosen for label in everything),
+        left_out=len(labels) - len(used),
+        is_drawn=bool(draws) or any(label.draw is not None and label.doc_id is None for label in labels),
     )

@@ -93,7 +93,15 @@ class ItemReader:
             "reference": bool(references),
         }
         names = tuple(name for name, is_shown in shown.items() if is_shown)
-        return BatchItem(number, first.question, answers, (), references, first.conversation, names)
+        return BatchItem(
+            number,
+            first.question,
+            answers=answers,
+            documents=(),
+            references=references,
+            conversation=first.conversation,
+            shown=names,
+        )
 
     def _read_item(self, run: str, position: int, sample_id: str) -> LabelItem:
         record = self.store.get(run)
@@ -126,7 +134,15 @@ class ItemReader:
             raise UnknownRunError("no run has the sample")
         name = "" if self.batch.blind else str(entry.doc_id)
         document = ShownDocument(name, text, None, gold=False)
-        return BatchItem(number, found.question, (), (document,), (), found.conversation, SHOWN)
+        return BatchItem(
+            number,
+            found.question,
+            answers=(),
+            documents=(document,),
+            references=(),
+            conversation=found.conversation,
+            shown=SHOWN,
+        )
 
     def _read_draft(self, number: int, entry: BatchEntry) -> BatchItem:
         sample = decode_sample(self.draft_line(entry))
@@ -134,11 +150,13 @@ class ItemReader:
         return BatchItem(
             number,
             sample.query,
-            (),
-            tuple(replace(document, doc_id="") if self.batch.blind else document for document in item.evidence),
-            item.references,
-            item.conversation,
-            ("documents", "reference"),
+            answers=(),
+            documents=tuple(
+                replace(document, doc_id="") if self.batch.blind else document for document in item.evidence
+            ),
+            references=item.references,
+            conversation=item.conversation,
+            shown=("documents", "reference"),
         )
 
     def draft_line(self, entry: BatchEntry) -> bytes:

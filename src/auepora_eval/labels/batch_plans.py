@@ -159,7 +159,8 @@ def plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     if options.blind:  # a list may be in the order of its scores
         ids.sort(key=lambda sample_id: hash_uniform(options.seed, "review", sample_id))
     positions = sample_positions(store, record)
-    if unknown := next((sample_id for sample_id in ids if sample_id not in positions), None):
+    unknown = next((sample_id for sample_id in ids if sample_id not in positions), None)
+    if unknown is not None:
         raise BadValueError(f"samples: {record.run_id} has no sample {unknown!r:.80}")
     wanted = {positions[sample_id]: sample_id for sample_id in ids}
     single = next(iter(wanted)) if len(wanted) == 1 else None
@@ -172,7 +173,16 @@ def plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord
         f"{len(ids):,} {'sample that was' if len(ids) == 1 else 'samples that were'} picked, not drawn: the labels are "
         "kept and shown, and nothing is estimated from them.",
     )
-    return BatchPlan(options, store, records, options.metric, entries, None, sentences, {"n": len(ids)})
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=options.metric,
+        entries=entries,
+        draw=None,
+        forecast=sentences,
+        figures={"n": len(ids)},
+    )
 
 
 def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
@@ -182,7 +192,17 @@ def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     drafts = tuple(load_dataset(options.dataset))
     entries = tuple(BatchEntry(draft.sample_id, (place,)) for place, draft in enumerate(drafts))
     sentences = (f"{len(drafts):,} drafts; when the batch is closed, the accepted ones are written to a file.",)
-    return BatchPlan(options, store, records, None, entries, None, sentences, {"n": len(drafts)}, drafts)
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=None,
+        entries=entries,
+        draw=None,
+        forecast=sentences,
+        figures={"n": len(drafts)},
+        drafts=drafts,
+    )
 
 
 # --- the files of a batch --------------------------------------------------------------------------------------------

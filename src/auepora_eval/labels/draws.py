@@ -251,7 +251,9 @@ def draw_samples(
     drawn_items = tuple(
         DrawnItem(next(iterators[name]), name) for name, _ in zip(stratum_order, range(n), strict=False)
     )
-    return LabelDraw(run, seed, stratify, strata, drawn_items, dict(left_out or {}))
+    return LabelDraw(
+        run, seed, stratify=stratify, strata=strata, drawn_items=drawn_items, left_out=dict(left_out or {})
+    )
 
 
 def draw_comparison(
@@ -319,19 +321,27 @@ def draw_comparison(
     design = ComparisonDesign(
         runs[1],
         metric,
-        n,
-        delta,
-        SequentialDesign.plan(n, looks=looks, delta=delta).looks if looks else (),
-        tuple(features),
-        tuple(coefficients),
-        summary,
-        tuple(known),
+        n=n,
+        delta=delta,
+        looks=SequentialDesign.plan(n, looks=looks, delta=delta).looks if looks else (),
+        features=tuple(features),
+        coefficients=tuple(coefficients),
+        forecast=summary,
+        equal_answers=tuple(known),
     )
     items = tuple(
         DrawnItem(ids[place], SINGLE_STRATUM, float(probabilities[place]))
         for place in systematic_draw(probabilities, seed).tolist()
     )
-    return LabelDraw(runs[0], seed, None, {SINGLE_STRATUM: len(ids)}, items, dict(left_out or {}), comparison=design)
+    return LabelDraw(
+        runs[0],
+        seed,
+        stratify=None,
+        strata={SINGLE_STRATUM: len(ids)},
+        drawn_items=items,
+        left_out=dict(left_out or {}),
+        comparison=design,
+    )
 
 
 def describe_forecast(draw: LabelDraw, labels: str | Path | None = None) -> list[str]:
@@ -468,7 +478,12 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
     options = _fixed_options(draw)
     try:
         stored = record_decision(
-            store, record.fingerprint, "labels", draw.runs, [_design_of(draw).name], {"design": options}
+            store,
+            record.fingerprint,
+            kind="labels",
+            runs=draw.runs,
+            metrics=[_design_of(draw).name],
+            body={"design": options},
         )
     except StoreError:
         return
@@ -481,7 +496,9 @@ def record_verdict(store: RunStore, record: RunRecord, draw: LabelDraw, verdict:
     verdicts = {_design_of(draw).name: verdict}
     body = {"design": _fixed_options(draw), "results": verdicts, "verdicts": verdicts}
     with suppress(StoreError):
-        record_decision(store, record.fingerprint, "labels", draw.runs, list(verdicts), body, replace=True)
+        record_decision(
+            store, record.fingerprint, kind="labels", runs=draw.runs, metrics=list(verdicts), body=body, replace=True
+        )
 
 
 def _design_of(draw: LabelDraw) -> ComparisonDesign:
@@ -529,16 +546,16 @@ def _draw_of(row: Any) -> LabelDraw:
     return LabelDraw(
         str(row["run"]),
         int(row["seed"]),
-        None if row["stratify"] is None else str(row["stratify"]),
-        {str(name): int(stratum["population"]) for name, stratum in row["strata"].items()},
-        tuple(
+        stratify=None if row["stratify"] is None else str(row["stratify"]),
+        strata={str(name): int(stratum["population"]) for name, stratum in row["strata"].items()},
+        drawn_items=tuple(
             DrawnItem(str(drawn["sample_id"]), str(drawn["stratum"]), drawn.get("probability"))
             for drawn in row["drawn"]
         ),
-        {str(reason): int(count) for reason, count in row["left_out"].items()},
-        str(row.get("id", "")),
-        tuple(map(str, row.get("extends", ()))),
-        ComparisonDesign.from_dict(row["comparison"]) if "comparison" in row else None,
+        left_out={str(reason): int(count) for reason, count in row["left_out"].items()},
+        id=str(row.get("id", "")),
+        extends=tuple(map(str, row.get("extends", ()))),
+        comparison=ComparisonDesign.from_dict(row["comparison"]) if "comparison" in row else None,
     )
 
 

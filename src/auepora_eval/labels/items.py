@@ -168,9 +168,9 @@ def build_item(
     return LabelItem(
         sample.sample_id,
         sample.query,
-        "" if response is None else answer_text(response.text, response.structured),
-        tuple(evidence),
-        tuple(sample.references),
-        conversation,
-        tuple(previous_labels),
+        answer="" if response is None else answer_text(response.text, response.structured),
+        evidence=tuple(evidence),
+        references=tuple(sample.references),
+        conversation=conversation,
+        previous_labels=tuple(previous_labels),
     )

@@ -95,7 +95,14 @@ def read_pair_draw(path: str | Path) -> PairDraw:
     try:
         row = json.loads(read_bytes(file))
         pairs = tuple(DrawnPair(**row_pair) for row_pair in row["pairs"])
-        found = PairDraw(row["seed"], row["n"], tuple(row["metrics"]), row["min_relevance"], tuple(row["runs"]), pairs)
+        found = PairDraw(
+            row["seed"],
+            row["n"],
+            metrics=tuple(row["metrics"]),
+            min_relevance=row["min_relevance"],
+            runs=tuple(row["runs"]),
+            pairs=pairs,
+        )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw of pairs ({type(error).__name__}: {error})"
         raise DataFileError(file, None, problem) from error

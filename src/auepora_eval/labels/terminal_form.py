@@ -98,7 +98,14 @@ class LabelFile:
         """Append a label, a skip, or the retraction of one; it is on disk on return."""
         at = self.clock()
         run = change.run or self.run
-        key = LabelKey(change.sample_id, self.annotator, run, self.metric, self.adjudicated, self.chosen)
+        key = LabelKey(
+            change.sample_id,
+            self.annotator,
+            run=run,
+            metric=self.metric,
+            adjudicated=self.adjudicated,
+            chosen=self.chosen,
+        )
         if change.is_removal:
             # The skip of an answer that was labelled later is not in force any more.
             if change.given is not None or isinstance(self.journal.find(key), LabelEvent):
@@ -115,11 +122,11 @@ class LabelFile:
         return Label(
             change.sample_id,
             given.label,
-            self.annotator,
-            change.run or self.run,
-            self.metric,
-            self.provenance,
-            self.adjudicated,
+            annotator=self.annotator,
+            run=change.run or self.run,
+            metric=self.metric,
+            provenance=self.provenance,
+            adjudicated=self.adjudicated,
             tuning=self.tuning,
             comment=given.comment,
             at=at,

@@ -141,9 +141,13 @@ class CitationSupportMetric(VerdictMetric):
         if not any(sentence.citations for sentence in sentences) and output.citations:
             return Score.skip("whole_answer")
         judged = [judged_citation for sentence in sentences for judged_citation in self.judged_citations(sentence)]
-        if any(not (output.retrieved[one.place].doc.text or "").strip() for one in judged if one.place is not None):
+        if any(
+            not (output.retrieved[citation.place].doc.text or "").strip()
+            for citation in judged
+            if citation.place is not None
+        ):
             return Score.skip("no_text")
-        if all(one.place is None for one in judged):
+        if all(citation.place is None for citation in judged):
             return Rating((0.0,), counts=_citation_counts(sentences))
         return None
 
@@ -174,7 +178,10 @@ class CitationSupportMetric(VerdictMetric):
         rows = [
             (
                 sentence.text,
-                ", ".join(f"{one.written} (not there)" if one.place is None else ids[one.place] for one in cited),
+                ", ".join(
+                    f"{citation.written} (not there)" if citation.place is None else ids[citation.place]
+                    for citation in cited
+                ),
             )
             for sentence in self._sentences(output) or ()
             for cited in [sentence.citations]
@@ -200,7 +207,7 @@ class CitationSupportMetric(VerdictMetric):
 def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
     cited = [citation for sentence in sentences for citation in sentence.citations]
     uncited = sum(not sentence.citations for sentence in sentences)
-    return len(sentences), len(cited), uncited, sum(one.place is None for one in cited)
+    return len(sentences), len(cited), uncited, sum(citation.place is None for citation in cited)
 
 
 # --- ALCE ------------------------------------------------------------------------------------------------------------
@@ -486,7 +493,7 @@ class NuggetRecall(VerdictMetric):
         nuggets = _nuggets(evaluation.sample) or []
         batches = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
         verdicts = await gather_all(
-            evaluation.verify([one.text for one in batch], evaluation.answer) for batch in batches
+            evaluation.verify([nugget.text for nugget in batch], evaluation.answer) for batch in batches
         )
         levels = [float(verdict.level) for batch in verdicts for verdict in batch]
         scores = nugget_scores([(nugget.importance, level) for nugget, level in zip(nuggets, levels, strict=True)])

@@ -85,7 +85,7 @@ def noise_sensitivity(correct: Verdicts, table: Sequence[Verdicts], relevant: Ve
     claims = len(correct)
     from_relevant = supported_by_any([row for row, useful in zip(table, relevant, strict=True) if useful], claims)
     from_any = supported_by_any(table, claims)
-    wrong = [not one for one in correct]
+    wrong = [not is_correct for is_correct in correct]
     relevant_noise = [bad and useful for bad, useful in zip(wrong, from_relevant, strict=True)]
     irrelevant_noise = [
         bad and in_documents and not useful
@@ -178,7 +178,7 @@ class ClaimEvaluation(StatementEvaluation):
 
     async def check_support(self, claims: Sequence[str], by: Source) -> list[bool]:
         """Which claims a source supports, all its texts together."""
-        return [one.supported for one in await self.verify(claims, by)]
+        return [verdict.supported for verdict in await self.verify(claims, by)]
 
     async def check_by_document(self, claims: Sequence[str]) -> list[list[bool]]:
         """Which claims each document supports by itself."""
@@ -320,9 +320,17 @@ class ClaimMetric(StatementMetric):
     def add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:
         """Add the claims with their verdicts, the proportions and their combination."""
         for of, claims in evaluation.decomposed:
-            checked = [one for one in evaluation.checked if one.statements is claims and one.verdicts]
+            checked = [
+                statements
+                for statements in evaluation.checked
+                if statements.statements is claims and statements.verdicts
+            ]
             if checked:
-                headers = ("claim", *(one.against.name for one in checked), *(("why",) if len(checked) == 1 else ()))
+                headers = (
+                    "claim",
+                    *(statements.against.name for statements in checked),
+                    *(("why",) if len(checked) == 1 else ()),
+                )
                 rows = [_row(claim, place, checked) for place, claim in enumerate(claims)]
                 steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
             else:
@@ -355,7 +363,7 @@ class ClaimMetric(StatementMetric):
 
 
 def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
-    verdicts = [one.verdicts[place] for one in checked]
+    verdicts = [statements.verdicts[place] for statements in checked]
     why = (verdicts[0].rationale,) if len(checked) == 1 else ()
     return (claim, *(verdict.level.label for verdict in verdicts), *why)
 

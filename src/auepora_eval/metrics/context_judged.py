@@ -118,7 +118,10 @@ async def judge_needed_sentences(
         ReplyForm(_SENTENCES_FORM, _sentences_schema(len(part))).request(
             prompt,
             critic,
-            {"question": question, "sentences": {f"sentence {number}": one for number, one in enumerate(part, 1)}},
+            {
+                "question": question,
+                "sentences": {f"sentence {number}": sentence for number, sentence in enumerate(part, 1)},
+            },
             metric=metric,
             sample_id=sample_id,
             repeat=repeat,
@@ -370,13 +373,15 @@ async def generate_questions(
     request = reply_form.request(prompt, critic, {"answer": answer}, metric=metric, sample_id=sample_id, repeat=repeat)
     judgement = await judge.ask(critic, request)
     generated, evades = judgement.answer.get("questions"), judgement.answer.get("noncommittal")
-    fits = isinstance(generated, (list, tuple)) and all(isinstance(one, str) and one.strip() for one in generated)
+    fits = isinstance(generated, (list, tuple)) and all(
+        isinstance(question, str) and question.strip() for question in generated
+    )
     if not isinstance(generated, (list, tuple)) or not fits or len(generated) != count or not isinstance(evades, bool):
         message = f"the judge gave {generated!r:.80} where {count} questions were asked for"
         if not isinstance(evades, bool):
             message = f"the judge gave {evades!r:.80} where true or false was asked for"
         raise JudgeError("unparseable", message, raw=judgement.raw)
-    return GeneratedQuestions(tuple(one.strip() for one in generated), evades)
+    return GeneratedQuestions(tuple(question.strip() for question in generated), evades)
 
 
 # --- answer relevance by reverse questions: generated from the answer and compared with the query --------------------
@@ -521,7 +526,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """The texts to embed; questions from noncommittal answers only if they are scored."""
         relevant = [guess for guess in guessed.guesses if self.noncommittal == "ignore" or not guess.noncommittal]
-        return [query, *(question for one in relevant for question in one.questions)] if relevant else []
+        return [query, *(question for guess in relevant for question in guess.questions)] if relevant else []
 
     def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
         ratings: list[Rating] = []

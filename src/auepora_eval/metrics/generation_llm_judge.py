@@ -226,16 +226,16 @@ def _check_dimensions(value: object) -> tuple[str, ...]:
     if not isinstance(value, Sequence):
         raise BadTypeError(f"dimensions must be a list of names, not {value!r:.80}")
     entries: list[str] = []
-    for one in value:
-        if isinstance(one, Mapping):
-            entries += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in one.items()]
-        elif isinstance(one, str):
-            entries.append(one)
+    for given in value:
+        if isinstance(given, Mapping):
+            entries += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in given.items()]
+        elif isinstance(given, str):
+            entries.append(given)
         else:
-            raise BadTypeError(f"a dimension is a name, or 'name: description', not {one!r:.80}")
+            raise BadTypeError(f"a dimension is a name, or 'name: description', not {given!r:.80}")
     dimensions = []
-    for one in entries:
-        name, _, meaning = (part.strip() for part in one.partition(":"))
+    for entry in entries:
+        name, _, meaning = (part.strip() for part in entry.partition(":"))
         if not _NAME.fullmatch(name) or name in _RESERVED_NAMES:
             raise BadValueError(f"a dimension cannot be called {name!r}: use lower case, digits and underscores")
         dimensions.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)

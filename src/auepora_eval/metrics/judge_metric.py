@@ -213,14 +213,14 @@ class JudgeMetric(RatingMetric):
 
     def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise if no sample has one of the inputs."""
-        for place, one in enumerate(self.judged_inputs):
-            present = _ANNOTATED.get(one.kind)
-            if present is None or any(present(sample, one.name) for sample in samples):
+        for place, shown in enumerate(self.judged_inputs):
+            present = _ANNOTATED.get(shown.kind)
+            if present is None or any(present(sample, shown.name) for sample in samples):
                 continue
-            names = {name for sample in samples for name in getattr(sample, one.kind)} if one.kind in NAMED else ()
+            names = {name for sample in samples for name in getattr(sample, shown.kind)} if shown.kind in NAMED else ()
             listing = f"; there are {', '.join(sorted(map(str, names)))}" if names else ""
-            hint = did_you_mean(one.name, map(str, names), otherwise=listing)
-            raise BadOptionError(f"inputs[{place}]", f"no sample has '{one.key}'{hint}", self.name)
+            hint = did_you_mean(shown.name, map(str, names), otherwise=listing)
+            raise BadOptionError(f"inputs[{place}]", f"no sample has '{shown.key}'{hint}", self.name)
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The prompt with all inputs in frames, the examples and the criteria."""
@@ -284,13 +284,13 @@ def _parse_target(option: object, inputs: Sequence[JudgedInput]) -> TargetCatego
     """The target of an option; by default that of a metric with these inputs."""
     if isinstance(option, TargetCategory):
         return option
-    names = [one.name.lower() for one in TargetCategory]
+    names = [known_target.name.lower() for known_target in TargetCategory]
     if isinstance(option, str) and option.lower() in names:
         return TargetCategory[option.upper()]
     if option is not None:
         hint = did_you_mean(str(option).lower(), names, otherwise=f"; the targets are {', '.join(names)}")
         raise BadOptionError("target", f"there is no target {option!r:.80}{hint}")
-    kinds = {one.kind for one in inputs}
+    kinds = {shown.kind for shown in inputs}
     if "answer" not in kinds:
         return TargetCategory.RETRIEVAL_RELEVANCE
     if "reference" in kinds:
@@ -316,7 +316,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
     """
     own = _own_prompt(option)
     present = {*_WORDS, *(name for name, used in parts.items() if used)}
-    known = {*(one.slot for one in inputs), *present}
+    known = {*(shown.slot for shown in inputs), *present}
     counts = Counter(_SLOT_NAMES.findall(own.question) + _SLOT_NAMES.findall(own.system))
     for slot, count in counts.items():
         if slot not in known:
@@ -324,7 +324,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
             raise BadOptionError("prompt", f"nothing goes into the slot {{{{{slot}}}}}{hint}")
         if count > 1:
             raise BadOptionError("prompt", f"the slot {{{{{slot}}}}} comes {count} times; name it once")
-    missing = [one.slot for one in inputs if one.slot not in counts]
+    missing = [shown.slot for shown in inputs if shown.slot not in counts]
     if len(missing) < len(inputs) and missing:
         raise BadOptionError(
             "prompt", f"it names some inputs but not {{{{{missing[0]}}}}}: name each input once, or none of them"
@@ -450,7 +450,7 @@ def _check_examples(
     """The examples, each with every input and a score on the scale, or one per criterion."""
     if not isinstance(option, (list, tuple)):
         raise BadOptionError("examples", f"must be a list of mappings with inputs and score, not {option!r:.80}")
-    return tuple(_check_example(one, f"examples[{n}]", inputs, scale, criteria) for n, one in enumerate(option))
+    return tuple(_check_example(example, f"examples[{n}]", inputs, scale, criteria) for n, example in enumerate(option))
 
 
 def _check_example(
@@ -458,16 +458,16 @@ def _check_example(
 ) -> dict[str, Any]:
     if not isinstance(example, Mapping):
         raise BadOptionError(where, f"must be a mapping with inputs and score, not {example!r:.80}")
-    keys = [one.key for one in inputs]
+    keys = [shown.key for shown in inputs]
     for key, value in example.items():
         if key not in (*keys, *_REPLY_KEYS):
             names = ", ".join((*keys, *_REPLY_KEYS))
             raise BadOptionError(f"{where}.{key}", f"is not among {names}{did_you_mean(str(key), keys)}")
         if key != SCORE and not all(isinstance(text, str) for text in _as_list(value)):
             raise BadOptionError(f"{where}.{key}", f"must be a text or a list of texts, not {value!r:.80}")
-    for one in inputs:
-        if one.key not in example and one.kind != "history":
-            raise BadOptionError(where, f"lacks '{one.key}', which is among the inputs")
+    for shown in inputs:
+        if shown.key not in example and shown.kind != "history":
+            raise BadOptionError(where, f"lacks '{shown.key}', which is among the inputs")
     if SCORE not in example:
         raise BadOptionError(where, f"lacks '{SCORE}', which the judge should give")
     scores, place = example[SCORE], f"{where}.{SCORE}"
@@ -495,10 +495,10 @@ def _example_frames(examples: Sequence[Mapping[str, Any]], inputs: Sequence[Judg
     """The texts of all examples, each with the reply after its inputs."""
     frames: dict[str, str] = {}
     for number, example in enumerate(examples, 1):
-        for one in inputs:
-            texts = _as_list(example.get(one.key))
+        for shown in inputs:
+            texts = _as_list(example.get(shown.key))
             for place, text in enumerate(texts, 1):
-                frames[f"example {number} {one.slot}" + (f" {place}" if len(texts) > 1 else "")] = text
+                frames[f"example {number} {shown.slot}" + (f" {place}" if len(texts) > 1 else "")] = text
         scores = example[SCORE]
         reply = {"rationale": example["rationale"]} if "rationale" in example else {}
         reply |= scores if isinstance(scores, Mapping) else {SCORE: scores}

@@ -79,8 +79,8 @@ def exact_fraction(value: float) -> Fraction:
 def average_precision(useful: Verdicts) -> Fraction:
     """The mean precision at the useful documents; 0 if none is useful."""
     total, found = Fraction(0), 0
-    for rank, one in enumerate(useful, start=1):
-        if one:
+    for rank, is_useful in enumerate(useful, start=1):
+        if is_useful:
             found += 1
             total += Fraction(found, rank)
     return total / found if found else Fraction(0)
@@ -459,7 +459,7 @@ class StatementEvaluation:
     @property
     def truncated(self) -> int:
         """The number of verdicts on truncated texts."""
-        return sum(verdict.cut for one in self.checked for verdict in one.verdicts)
+        return sum(verdict.cut for statements in self.checked for verdict in statements.verdicts)
 
     async def verify(self, statements: Sequence[str], by: Source) -> list[SupportVerdict]:
         """A verdict per statement, from all texts of the source together."""
@@ -573,7 +573,9 @@ class StatementMetric(RepeatedJudgementMetric):
         repeats = replay_repeats(
             around.judgements, lambda judge, repeat: metric.evaluate(sample, output, judge, repeat)
         )
-        judged = [(repeat, one, rating) for repeat, (one, rating) in repeats or () if isinstance(rating, Rating)]
+        judged = [
+            (repeat, evaluation, rating) for repeat, (evaluation, rating) in repeats or () if isinstance(rating, Rating)
+        ]
         if not judged:
             return None
         self.add_input_steps(steps, sample, output, [evaluation for _, evaluation, _ in judged])
@@ -675,9 +677,9 @@ class VerdictMetric(StatementMetric):
     def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
         """Add the verdicts, the counts and the formula."""
         rows = [
-            (statement, one.against.name, verdict.level.label, verdict.rationale)
-            for one in evaluation.checked
-            for statement, verdict in zip(one.statements, one.verdicts, strict=True)
+            (statement, statements.against.name, verdict.level.label, verdict.rationale)
+            for statements in evaluation.checked
+            for statement, verdict in zip(statements.statements, statements.verdicts, strict=True)
         ]
         steps.table("How far each is supported", ("statement", "by", "verdict", "why"), rows)
         if self.own_count_names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"
 """The group of samples that have no such label."""
 MAX_GROUPS = 500
+MembersT = TypeVar("MembersT")
+MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,16 @@ def group_names(value: Any) -> KeysView[str]:
     """The group names of a value, or of each value of a list."""
     values = list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
     return dict.fromkeys(map(_group_name, values)).keys()
+
+
+def map_groups(
+    slices: Mapping[str, Mapping[str, MembersT]], make: Callable[[MembersT], MadeT]
+) -> dict[str, dict[str, MadeT]]:
+    """What is made of each group of each slice."""
+    found: dict[str, dict[str, MadeT]] = {}
+    for name, groups in slices.items():
+        found[name] = {group: make(members) for group, members in groups.items()}
+    return found
 
 
 def _group_name(value: Any) -> str:

@@ -31,7 +31,7 @@ from ..core.reduce import Clusters, Fold, StatMeans
 from ..core.registry import Spec, expand_metric, metric
 from ..core.results import Results, query_texts
 from ..core.scores import Score, Scores, Status
-from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, parse_slices, require_slice_values
+from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, map_groups, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..errors import (
     AlignmentError,
@@ -90,17 +90,13 @@ class CollectingAccumulator:
         paired = [self.metric.pair_samples(scores) for scores in whole]
         clusters = grouping.clusters()
 
-        def select(rows: Rows) -> list[Scores]:
-            return [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
+        def reduce_group(rows: Rows) -> MetricResult:
+            passes = [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
+            own_clusters = None if clusters is None else clusters[rows]
+            return self._reduce(passes, own_clusters, keep_scores=False)
 
         result = self._reduce(paired, clusters, keep_scores=self._keep_scores)
-        result.slices = {
-            name: {
-                group: self._reduce(select(rows), None if clusters is None else clusters[rows], keep_scores=False)
-                for group, rows in groups.items()
-            }
-            for name, groups in grouping.rows().items()
-        }
+        result.slices = map_groups(grouping.rows(), reduce_group)
         return result
 
     def _reduce(self, passes: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool) -> MetricResult:
@@ -140,10 +136,8 @@ class StreamingAccumulator(CollectingAccumulator):
         # Clusters are unknown without keeping samples: no interval is better than one that is too narrow.
         alone = grouping.clusters() is None
         result = self._folded(alone=alone)
-        result.slices = {
-            name: {group: self._groups[name, group]._folded(alone=alone) for group in groups}
-            for name, groups in grouping.rows().items()
-        }
+        for name, groups in grouping.rows().items():
+            result.slices[name] = {group: self._groups[name, group]._folded(alone=alone) for group in groups}
         return result
 
     def _folded(self, *, alone: bool) -> MetricResult:
@@ -287,9 +281,9 @@ class Evaluation:
     @property
     def fields(self) -> frozenset[str]:
         """The fields that the metrics require, unless it is known that samples have them."""
-        return frozenset(
-            () if self._validated else (name for metric in self.metrics for name in metric.required_fields())
-        )
+        if self._validated:
+            return frozenset()
+        return frozenset[str]().union(*(metric.required_fields() for metric in self.metrics))
 
     def batches(self, pairs: Iterable[Pair], size: int) -> Iterator[Batch]:
         """Batches of samples with their outputs."""
@@ -621,11 +615,12 @@ def check_batch_size(batch_size: PositiveInt) -> int:
 
 def _compute(rows_batch: Callable[[Rows | None], Batch], metric: Metric, grouping: Grouping) -> MetricResult:
     """The result of a metric that only computes, over all samples and over each group."""
-    result = compute_result(metric, rows_batch(None))
-    result.slices = {
-        name: {group: compute_result(metric, rows_batch(rows)) for group, rows in groups.items()}
-        for name, groups in grouping.rows().items()
-    }
+
+    def compute_rows(rows: Rows | None) -> MetricResult:
+        return compute_result(metric, rows_batch(rows))
+
+    result = compute_rows(None)
+    result.slices = map_groups(grouping.rows(), compute_rows)
     return result
 
 

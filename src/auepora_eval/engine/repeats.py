@@ -120,8 +120,12 @@ class _MeanOverRepeats(Reducer):
             highest=high,
         )
         # Flags of the intervals of single repeats apply to this one as well.
-        flags = [flag for interval in own if interval is not None for flag in interval.flags]
-        return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
+        if found is None:
+            return None
+        flags = dict.fromkeys(found.flags)
+        for interval in filter(None, own):
+            flags |= dict.fromkeys(interval.flags)
+        return replace(found, flags=tuple(flags))
 
 
 class _MeanOverRepeatSums(SumsReducer):
@@ -162,7 +166,8 @@ def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Score
     if any(end is None for end in ends):
         return
     found = [end for end in ends if end is not None]
-    low, high = (math.fsum(end[side] for end in found) / len(found) for side in (0, 1))
+    lows, highs = zip(*found, strict=True)
+    low, high = math.fsum(lows) / len(found), math.fsum(highs) / len(found)
     result.details.bounds = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
 
 
@@ -187,14 +192,10 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
     chosen: Ints = np.argmin(_RANK[status], axis=0)  # the repeat whose outcome represents all of them
     columns = np.arange(status.shape[1])
     names: dict[str, int] = {"": 0}
-    codes = np.stack(
-        [
-            np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)[
-                part.reason_codes
-            ]
-            for part in parts
-        ]
-    )
+    codes = np.empty_like(status, dtype=np.int16)
+    for repeat, part in enumerate(parts):
+        merged_codes = [names.setdefault(name, len(names)) for name in part.reason_names]
+        codes[repeat] = np.array(merged_codes, dtype=np.int16)[part.reason_codes]
     stats = None
     if all(part.stats is not None for part in parts):
         wide = np.stack([part.stats for part in parts if part.stats is not None])
@@ -373,10 +374,9 @@ def _compute_over_repeats(
     """The mean over repeats of a metric that only implements ``compute``; it has no scores per sample to average."""
     each = [evaluate(samples, list(outputs()), [metric], slices=slices, run=run)[0] for outputs in repeats]
     result = _mean_result(each)
-    result.slices = {
-        name: {group: _mean_result([result.slices[name][group] for result in each]) for group in groups}
-        for name, groups in each[0].slices.items()
-    }
+    for name, groups in each[0].slices.items():
+        for group in groups:
+            result.slices[name][group] = _mean_result([repeat.slices[name][group] for repeat in each])
     return result
 
 

@@ -117,7 +117,11 @@ class ItemReader:
             return ()
         if "relevance" not in self.batch.shown:
             documents = [replace(document, gold=False) for document in documents if document.rank is not None]
-        return tuple(replace(document, doc_id="") if self.batch.blind else document for document in documents)
+        return self._without_ids(documents)
+
+    def _without_ids(self, documents: Sequence[ShownDocument]) -> tuple[ShownDocument, ...]:
+        """The documents, in a blind batch without ids."""
+        return tuple(replace(document, doc_id="") for document in documents) if self.batch.blind else tuple(documents)
 
     def _read_grade(self, number: int, entry: BatchEntry) -> BatchItem:
         found: LabelItem | None = None
@@ -151,9 +155,7 @@ class ItemReader:
             number,
             sample.query,
             answers=(),
-            documents=tuple(
-                replace(document, doc_id="") if self.batch.blind else document for document in item.evidence
-            ),
+            documents=self._without_ids(item.evidence),
             references=item.references,
             conversation=item.conversation,
             shown=("documents", "reference"),

@@ -329,12 +329,8 @@ def _clusters(run: SampleScores, ids: list[str]) -> Ints | None:
 
 
 def _labels_of_drawn(ids: list[str], human: AggregatedLabels, sample_weights: SampleWeights) -> Floats:
-    return np.array(
-        [
-            human.values[sample_id] if sample_id in sample_weights.ids and sample_id in human.values else math.nan
-            for sample_id in ids
-        ]
-    )
+    drawn = {sample_id: value for sample_id, value in human.values.items() if sample_id in sample_weights.ids}
+    return np.array([drawn.get(sample_id, math.nan) for sample_id in ids])
 
 
 def _column(ids: list[str], values: Mapping[str, float] | None) -> Floats | None:

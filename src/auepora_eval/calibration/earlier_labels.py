@@ -96,10 +96,9 @@ def _bounded_metrics(store: RunStore, record: RunRecord) -> set[str]:
 def _feature_table(store: RunStore, record: RunRecord, features: Sequence[str]) -> dict[str, list[float]]:
     """The scores from 0 to 1 of the samples with a score of the first metric; another one that is missing is 0.5."""
     first, *others = (load_run_scores(store, record, name) for name in features)
-    return {
-        sample_id: [
-            first.probability(score),
-            *(other.probability(other.scores[sample_id]) if sample_id in other.scores else 0.5 for other in others),
-        ]
-        for sample_id, score in first.scores.items()
-    }
+    table = {sample_id: [first.probability(score)] for sample_id, score in first.scores.items()}
+    for other in others:
+        for sample_id, row in table.items():
+            known = sample_id in other.scores
+            row.append(other.probability(other.scores[sample_id]) if known else 0.5)
+    return table

@@ -57,9 +57,8 @@ def learn_weights(
         sample_id: row for sample_id, row in panel.votes.items() if sample_id in run.scores and not np.isnan(row).all()
     }
     ids = [sample_id for sample_id in usable if sample_id in human.values and sample_id in sample_weights.ids]
-    target = np.array(
-        [human.values[sample_id] if run.higher_is_better else 1 - human.values[sample_id] for sample_id in ids]
-    )
+    labels = np.array([human.values[sample_id] for sample_id in ids])
+    target = labels if run.higher_is_better else 1 - labels
     clusters = None if run.clusters is None else np.array([run.clusters[sample_id] for sample_id in ids], dtype=np.intp)
     votes = np.array([usable[sample_id] for sample_id in ids]).reshape(len(ids), len(panel.members))
     relative = sample_weights.relative_weights
@@ -76,10 +75,8 @@ def learn_weights(
             AueporaWarning,
             stacklevel=2,
         )
-    items = tuple(
-        LabelledItem(sample_id, panel.digests[sample_id], fold)
-        for sample_id, fold in zip(ids, fitted.folds, strict=True)
-    )
+    folds = zip(ids, fitted.folds, strict=True)
+    items = tuple(LabelledItem(sample_id, panel.digests[sample_id], fold) for sample_id, fold in folds)
     weights = PanelWeights(
         panel.members,
         run.metric,

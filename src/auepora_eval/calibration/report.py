@@ -225,10 +225,7 @@ class JudgeCalibration:
             **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
             "alpha_level": self.alpha_level,
             "confusion": asdict(self.confusion),
-            "reliability": [
-                {**asdict(reliability_bin), "interval": interval_ends(reliability_bin.interval)}
-                for reliability_bin in self.reliability
-            ],
+            "reliability": [{**asdict(row), "interval": interval_ends(row.interval)} for row in self.reliability],
             "corrected": _corrected_dict(self.corrected),
             "disagreements": [asdict(disagreement) for disagreement in self.disagreements],
             "conclusion": self.conclusion.to_dict(),

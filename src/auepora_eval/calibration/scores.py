@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -106,22 +107,14 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
         values = predicted
         notes += _two_stage_notes(result.name, stage)
     return SampleScores(
-        {
-            sample_id: float(value)
-            for sample_id, value, is_counted in zip(ids, values, counted, strict=True)
-            if is_counted
-        },
+        dict(compress(zip(ids, values.tolist(), strict=True), counted)),
         result.name,
         name=record.name,
         run_names=(record.run_id, record.name),
         range=(low, high),
         higher_is_better=meta.higher_score_is_better,
         clusters=clusters,
-        without_score={
-            sample_id: outcome
-            for sample_id, outcome, is_counted in zip(ids, outcomes, counted, strict=True)
-            if not is_counted
-        },
+        without_score=dict(compress(zip(ids, outcomes, strict=True), ~counted)),
         answers=_answer_reader(store, record, result.name, result.signature or ""),
         notes=tuple(notes),
     )

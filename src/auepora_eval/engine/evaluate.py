@@ -181,18 +181,15 @@ def compute_result(metric: Metric, batch: Batch) -> MetricResult:
     value = math.nan if result.value is None else float(result.value)
     result.value, result.defined = (value, result.defined) if math.isfinite(value) else (0.0, False)
     if result.scores is not None and not isinstance(result.scores, Scores):
-        scores = _user_scores(metric, list(result.scores), len(batch))
+        values = list(result.scores)
+        if len(values) != len(batch):
+            raise MetricDefinitionError(
+                f"{type(metric).__name__}.compute returned {len(values)} scores for {len(batch)} samples; give one per "
+                "sample, None where it was not scored"
+            )
+        scores = Scores.from_list([Score.skip("not_scored") if number is None else Score(number) for number in values])
         result.scores, result.outcomes = scores, result.outcomes or scores.outcomes
     return result
-
-
-def _user_scores(metric: Metric, values: Sequence[Any], n: int) -> Scores:
-    if len(values) != n:
-        raise MetricDefinitionError(
-            f"{type(metric).__name__}.compute returned {len(values)} scores for {n} samples; give one per sample, "
-            "None where it was not scored"
-        )
-    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in values])
 
 
 # --- the evaluation: all metrics in one pass over batches of samples and outputs, or over bare rankings --------------

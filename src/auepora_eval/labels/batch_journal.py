@@ -79,12 +79,9 @@ class BatchJournal(LabelJournal):
     def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
         """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
         labels = self.item_labels.get(number, {})
-        others = (
-            len(labels)
-            - (name in labels)
-            + sum(annotator not in labels and self.is_open(number, annotator) for annotator in busy)
-        )
-        return others < self._batch.annotators
+        finished = [annotator for annotator in labels if annotator != name]
+        working = [annotator for annotator in busy if annotator not in labels and self.is_open(number, annotator)]
+        return len(finished) + len(working) < self._batch.annotators
 
     def open_items(self, name: str) -> Iterator[int]:
         """The items that an annotator can label, now or when others have given back their leases; in order."""

@@ -230,11 +230,8 @@ class LabelQueue:
             found = next((number for number in own if journal.is_open(number, name)), None)
             if found is None:
                 busy = _busy_annotators(leases, name)
-                free = (
-                    number
-                    for number in journal.open_items(name)
-                    if journal.has_place(number, name, busy.get(number, ()))
-                )
+                numbers = journal.open_items(name)
+                free = (number for number in numbers if journal.has_place(number, name, busy.get(number, ())))
                 found = next(free, None)
             self._leases.assign(leases, name, found)
         return found

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -140,14 +141,11 @@ class CitationSupportMetric(VerdictMetric):
             return Score.skip("empty_answer")
         if not any(sentence.citations for sentence in sentences) and output.citations:
             return Score.skip("whole_answer")
-        judged = [judged_citation for sentence in sentences for judged_citation in self.judged_citations(sentence)]
-        if any(
-            not (output.retrieved[citation.place].doc.text or "").strip()
-            for citation in judged
-            if citation.place is not None
-        ):
+        judged = chain.from_iterable(map(self.judged_citations, sentences))
+        cited = [output.retrieved[citation.place].doc for citation in judged if citation.place is not None]
+        if not all((document.text or "").strip() for document in cited):
             return Score.skip("no_text")
-        if all(citation.place is None for citation in judged):
+        if not cited:
             return Rating((0.0,), counts=_citation_counts(sentences))
         return None
 
@@ -175,17 +173,12 @@ class CitationSupportMetric(VerdictMetric):
         """The answer, its sentences and their citations."""
         super().add_input_steps(steps, sample, output, evaluations)
         ids = [item.doc.doc_id for item in output.retrieved]
-        rows = [
-            (
-                sentence.text,
-                ", ".join(
-                    f"{citation.written} (not there)" if citation.place is None else ids[citation.place]
-                    for citation in cited
-                ),
-            )
-            for sentence in self._sentences(output) or ()
-            for cited in [sentence.citations]
-        ]
+
+        def cited_id(citation: Citation) -> str:
+            return f"{citation.written} (not there)" if citation.place is None else ids[citation.place]
+
+        sentences = self._sentences(output) or ()
+        rows = [(sentence.text, ", ".join(map(cited_id, sentence.citations))) for sentence in sentences]
         steps.table("The sentences of the answer, and what they cite", ("sentence", "cites"), rows)
 
     def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:

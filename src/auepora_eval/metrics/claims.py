@@ -320,17 +320,10 @@ class ClaimMetric(StatementMetric):
     def add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:
         """Add the claims with their verdicts, the proportions and their combination."""
         for of, claims in evaluation.decomposed:
-            checked = [
-                statements
-                for statements in evaluation.checked
-                if statements.statements is claims and statements.verdicts
-            ]
+            checked = [part for part in evaluation.checked if part.statements is claims and part.verdicts]
             if checked:
-                headers = (
-                    "claim",
-                    *(statements.against.name for statements in checked),
-                    *(("why",) if len(checked) == 1 else ()),
-                )
+                reasons = ("why",) if len(checked) == 1 else ()
+                headers = ("claim", *(part.against.name for part in checked), *reasons)
                 rows = [_row(claim, place, checked) for place, claim in enumerate(claims)]
                 steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
             else:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
@@ -29,7 +29,6 @@ from ..judge.ratings import (
     returns_number_only,
     run_repeats,
 )
-from ..judge.support import require_structured_critic
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..models.loading import find_installed_model
 from ..options import PositiveInt
@@ -307,11 +306,7 @@ class JudgedContextRelevance(_JudgedContext):
         prompt_names=("needed_sentences",),
     )
 
-    def judging_critic(self) -> Critic:
-        """The resolved critic, which must return lists."""
-        critic = super().judging_critic()
-        require_structured_critic(critic, self.name, "sentences")
-        return critic
+    _listed: ClassVar[str] = "sentences"
 
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """Skips documents without sentences."""
@@ -463,11 +458,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             )
         return found
 
-    def judging_critic(self) -> Critic:
-        """The resolved critic, which must return lists."""
-        critic = super().judging_critic()
-        require_structured_critic(critic, self.name, "questions")
-        return critic
+    _listed: ClassVar[str] = "questions"
 
     def signature_options(self) -> dict[str, str]:
         """The judge, the number of questions, the embedder, and the treatment of noncommittal answers."""

@@ -56,6 +56,7 @@ from ..judge.support import (
     bound_verifier,
     check_support,
     parse_verifier,
+    require_structured_critic,
     resolve_verifier,
     verifier_name,
 )
@@ -124,6 +125,8 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     )
     shares_requests: ClassVar[bool] = True
     """Whether a request that another metric of the batch made is not repeated."""
+    _listed: ClassVar[str] = ""
+    """What the critic is asked to list, such as ``sentences``: critics that reply with a number cannot."""
     prompt_options: ClassVar[tuple[str, ...]] = ("prompt",)
     """The options that replace the prompts of the metadata, in the same order."""
     prompts_used: tuple[Prompt, ...] = field(init=False, repr=False)
@@ -187,8 +190,11 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         return self.metadata.binary and decides(bound_verifier(self.critic))
 
     def judging_critic(self) -> Critic:
-        """The resolved critic."""
-        return resolve_critic(self.critic, self.name)
+        """The resolved critic, which must return lists if the metric asks for some."""
+        critic = resolve_critic(self.critic, self.name)
+        if self._listed:
+            require_structured_critic(critic, self.name, self._listed)
+        return critic
 
     @property
     def panel(self) -> Panel | None:
@@ -676,11 +682,10 @@ class VerdictMetric(StatementMetric):
 
     def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
         """Add the verdicts, the counts and the formula."""
-        rows = [
-            (statement, statements.against.name, verdict.level.label, verdict.rationale)
-            for statements in evaluation.checked
-            for statement, verdict in zip(statements.statements, statements.verdicts, strict=True)
-        ]
+        rows = []
+        for checked in evaluation.checked:
+            for statement, verdict in zip(checked.statements, checked.verdicts, strict=True):
+                rows.append((statement, checked.against.name, verdict.level.label, verdict.rationale))
         steps.table("How far each is supported", ("statement", "by", "verdict", "why"), rows)
         if self.own_count_names:
             counts = zip(self.own_count_names, rating.counts, strict=True)

@@ -163,24 +163,15 @@ class RubricMetric(VerdictMetric):
         """Add the items with weight and verdict, and the formula."""
         own = self.own_items(_rubric(evaluation.sample) or ())
         by_text = {item.text: item for item in own}
-        found = [
-            (by_text[text], verdict)
-            for checked in evaluation.checked
-            for text, verdict in zip(checked.statements, checked.verdicts, strict=True)
-            if text in by_text
-        ]
-        rows = [
-            (
-                item.text,
-                format_number(float(item.weight)),
-                verdict.level.label,
-                self.level_of(verdict),
-                verdict.rationale,
-            )
-            for item, verdict in found
-        ]
+        rows, levels = [], []
+        for checked in evaluation.checked:
+            for text, verdict in zip(checked.statements, checked.verdicts, strict=True):
+                if text in by_text:
+                    weight, level = format_number(float(by_text[text].weight)), self.level_of(verdict)
+                    rows.append((text, weight, verdict.level.label, level, verdict.rationale))
+                    levels.append(level)
         steps.table("The items of the rubric", ("item", "weight", "verdict", "s", "why"), rows)
-        self.add_formula(steps, own, [self.level_of(verdict) for _, verdict in found], rating.values[0])
+        self.add_formula(steps, own, levels, rating.values[0])
 
     @abstractmethod
     def add_formula(

@@ -191,7 +191,7 @@ BAD = [  # options, the option named, part of the message
     ({"prompt": None}, "prompt", "must be a text"),
     ({"prompt": "{{answer}} {{question}} {{documents}}"}, "prompt", "nothing goes into the slot {{documents}}"),
     ({"prompt": "Only {{answer}}"}, "prompt", "not {{question}}"),
-    ({"prompt": "{{answer}} {{answer}}"}, "prompt", "comes 2 times"),
+    ({"prompt": "{{answer}} {{answer}}"}, "prompt", "occurs 2 times"),
     ({"prompt": "mine.md"}, "prompt", "looks like a path; write {file: mine.md}"),
     ({"prompt": {"file": "nowhere.md"}}, "prompt", "nowhere.md"),
     ({"examples": [{"question": "a", "score": "yes"}]}, "examples[0]", "lacks 'answer'"),

@@ -108,6 +108,7 @@ class ResultDetails(StoredMapping):
     """How many samples the value is a mean of."""
     num_scored = StoredKey(0)
     num_skipped = StoredKey(0)
+    skipped_empty_gold = StoredKey(0)
     num_system_failed = StoredKey(0)
     num_measure_failed = StoredKey(0)
     num_failed = StoredKey(0)

@@ -748,7 +748,7 @@ def assemble_result(
             key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
             details[key] = details.get(key, 0) + count
     if "empty_gold" in metric.metadata.skip_reasons and "relevant_docs" in metric.required_fields():
-        details.setdefault("skipped_empty_gold", 0)
+        details.skipped_empty_gold = details.skipped_empty_gold  # 0 is stored, too
     if totals[Status.SYSTEM_FAILED]:
         details.value_completed = None if math.isnan(completed) else completed
     if bounds is not None:

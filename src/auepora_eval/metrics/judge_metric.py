@@ -323,7 +323,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
             hint = did_you_mean(slot, known, otherwise=f"; the slots are {', '.join(sorted(known))}")
             raise BadOptionError("prompt", f"nothing goes into the slot {{{{{slot}}}}}{hint}")
         if count > 1:
-            raise BadOptionError("prompt", f"the slot {{{{{slot}}}}} comes {count} times; name it once")
+            raise BadOptionError("prompt", f"the slot {{{{{slot}}}}} occurs {count} times; name it once")
     missing = [shown.slot for shown in inputs if shown.slot not in counts]
     if len(missing) < len(inputs) and missing:
         raise BadOptionError(

@@ -572,7 +572,7 @@ class StatementMetric(RepeatedJudgementMetric):
         if isinstance(known, Rating):
             self.add_input_steps(steps, sample, output, ())
             (value,) = known.values
-            return steps.finish(f"Nobody had to be asked: {format_number(value)}", value)
+            return steps.finish(f"No calls were needed: {format_number(value)}", value)
         if known is not None or (self.uses_nli and not around.may_call_models):
             return None
         metric = self.with_replay_critics(around.judgements)

@@ -338,7 +338,7 @@ class RatingMetric(RepeatedJudgementMetric):
         steps = DerivationBuilder()
         if isinstance(question, Score):
             assert question.value is not None
-            return steps.finish(f"Nobody had to be asked: {format_number(question.value)}", question.value)
+            return steps.finish(f"No calls were needed: {format_number(question.value)}", question.value)
         ratings = replay_repeats(
             around.judgements, lambda judge, repeat: request_rating(judge, metric.critic, question, repeat)
         )
@@ -353,7 +353,7 @@ class RatingMetric(RepeatedJudgementMetric):
         aggregation = getattr(self, "aggregation", "")
         rows: list[tuple[Cell, ...]] = [(n + 1, *rating.values, metric.combine(rating.values)) for n, rating in ratings]
         steps.table(
-            question.scale.conversion + (f", put together by {aggregation}" if aggregation else ""),
+            question.scale.conversion + (f", combined by {aggregation}" if aggregation else ""),
             ("time", *question.scored_names, "together"),
             rows,
         )

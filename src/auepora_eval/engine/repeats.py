@@ -123,8 +123,8 @@ class _MeanOverRepeats(Reducer):
         if found is None:
             return None
         flags = dict.fromkeys(found.flags)
-        for interval in filter(None, own):
-            flags |= dict.fromkeys(interval.flags)
+        for interval in own:
+            flags |= dict.fromkeys(() if interval is None else interval.flags)
         return replace(found, flags=tuple(flags))
 
 

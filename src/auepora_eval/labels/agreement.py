@@ -186,7 +186,7 @@ def rater_agreement(labels: Iterable[Label], *, seed: int = 0) -> RatersReport |
     for name, own in by_annotator.items():
         values = {answer: label.value for answer, label in own.items()}
         ratings[name] = [values.get(answer) for answer in answers]
-        if not all(map(_is_verdict, own.values())):
+        if not all(_is_verdict(label) for label in own.values()):
             level = "ordinal"
     return raters_report(ratings, level, seed=seed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, Literal
@@ -141,7 +141,7 @@ class CitationSupportMetric(VerdictMetric):
             return Score.skip("empty_answer")
         if not any(sentence.citations for sentence in sentences) and output.citations:
             return Score.skip("whole_answer")
-        judged = chain.from_iterable(map(self.judged_citations, sentences))
+        judged = chain.from_iterable(self.judged_citations(sentence) for sentence in sentences)
         cited = [output.retrieved[citation.place].doc for citation in judged if citation.place is not None]
         if not all((document.text or "").strip() for document in cited):
             return Score.skip("no_text")
@@ -174,11 +174,12 @@ class CitationSupportMetric(VerdictMetric):
         super().add_input_steps(steps, sample, output, evaluations)
         ids = [item.doc.doc_id for item in output.retrieved]
 
-        def cited_id(citation: Citation) -> str:
-            return f"{citation.written} (not there)" if citation.place is None else ids[citation.place]
+        def cited_ids(citations: Sequence[Citation]) -> Iterator[str]:
+            for citation in citations:
+                yield f"{citation.written} (not there)" if citation.place is None else ids[citation.place]
 
         sentences = self._sentences(output) or ()
-        rows = [(sentence.text, ", ".join(map(cited_id, sentence.citations))) for sentence in sentences]
+        rows = [(sentence.text, ", ".join(cited_ids(sentence.citations))) for sentence in sentences]
         steps.table("The sentences of the answer, and what they cite", ("sentence", "cites"), rows)
 
     def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:

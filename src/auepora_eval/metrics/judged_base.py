@@ -132,8 +132,8 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     prompts_used: tuple[Prompt, ...] = field(init=False, repr=False)
     """The prompts of the options, loaded, or the built-in ones."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         refuse_removed_hooks(cls, _REMOVED_HOOKS)
 
     def __post_init__(self) -> None:

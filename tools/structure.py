@@ -41,6 +41,7 @@ Nothing in the package imports them.
 BY_NAME = {
     ("core.registry", "metrics"): "the package of the built-in metrics, and the group of entry points",
     ("core.registry", "metrics._index"): "built-in metrics are found through their index",
+    ("core.metrics_base", "core.general_derivation"): "metrics that record no steps explain themselves by it",
     ("core.plan", "engine.targets"): "plans choose the metrics of targets",
     ("core.results", "render.html"): "results render themselves in notebooks",
     ("compare.types", "compare.rendering"): "comparisons render themselves in notebooks",

@@ -24,7 +24,8 @@ from ..core.derivation import (
     add_table,
     record_steps,
 )
-from ..core.metrics_base import declare, sample_outcome, set_metadata
+from ..core.general_derivation import sample_outcome
+from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status

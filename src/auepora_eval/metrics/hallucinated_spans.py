@@ -11,7 +11,8 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
-from ..core.metrics_base import add_inputs, declare
+from ..core.general_derivation import add_inputs
+from ..core.metrics_base import declare
 from ..core.reduce import Clusters
 from ..core.registry import Use, parse_use, register, resolve
 from ..core.scores import AnswerSpans, MarkedSpan, Score, Scores

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..core.results import (
     CLAIM_ALL,
-    METRIC_COLUMNS,
     Results,
     controls_warnings,
     coverage,
@@ -19,7 +18,6 @@ from ..core.results import (
     display_name,
     empty_answers,
     judged_coverage,
-    metric_columns,
     panel_note,
     sequential_details,
     sequential_note,
@@ -434,14 +432,15 @@ def format_value(value: float, digits: int = 4) -> str:
 
 # --- CSV: a row per metric and group of each slice, or a row per sample ----------------------------------------------
 
-COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # it follows from the counts
-
 
 def results_csv(results: Iterable[MetricResult], *, raw: bool = False) -> str:
     """The results as CSV with all digits; undefined and unknown values are empty."""
+    from ..core.frames import metric_columns
+
     columns = metric_columns(list(results), slices=True)
-    rows = zip(*(columns[name].values for name in COLUMNS), strict=True)
-    return csv_text([COLUMNS, *rows], raw=raw)
+    del columns["coverage"]  # it follows from the counts
+    rows = zip(*(column.values for column in columns.values()), strict=True)
+    return csv_text([list(columns), *rows], raw=raw)
 
 
 def scores_csv(results: Results, *, raw: bool = False) -> str:

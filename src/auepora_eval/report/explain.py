@@ -24,7 +24,8 @@ from ..core.derivation import (
     SampleJudgement,
     format_number,
 )
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, has_signature, run_signature, sample_outcome
+from ..core.general_derivation import sample_outcome
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, has_signature, run_signature
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import sequential_details, to_json_value, two_stage_details
 from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers

@@ -27,14 +27,8 @@ from ..core.registry import spec_of
 from ..core.results import to_json_value
 from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Rows, Slice
-from ..engine.executors import (
-    SCORING_FAILED,
-    WORKER_DIED,
-    Executor,
-    Scorable,
-    ScoredBatch,
-    SourcedBatch,
-)
+from ..engine.executors import Executor, Scorable, ScoredBatch, SourcedBatch
+from ..engine.failed_batches import SCORING_FAILED, WORKER_DIED
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
 from ..io.tables import load_arrow
 from ..runtime.files import atomic_write, translate_write_errors

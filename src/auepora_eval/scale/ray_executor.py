@@ -22,19 +22,8 @@ from .._version import __version__
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
-from ..engine.executors import (
-    SCORING_FAILED,
-    WORKER_DIED,
-    BatchFailure,
-    Scorable,
-    ScoredBatch,
-    SerialExecutor,
-    SourcedBatch,
-    failed_batch,
-    require_workers,
-    score_batch,
-    unreadable_batch,
-)
+from ..engine.executors import Scorable, ScoredBatch, SerialExecutor, SourcedBatch, require_workers, score_batch
+from ..engine.failed_batches import SCORING_FAILED, WORKER_DIED, BatchFailure, failed_batch, unreadable_batch
 from ..errors import AueporaError, AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from ..options import NonNegativeInt, PositiveInt, check_arguments
 from ..runtime.processes import available_processors, gc_paused

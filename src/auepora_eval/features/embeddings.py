@@ -339,8 +339,8 @@ def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> Pair
     precedence = (NO_VECTOR, *UNUSABLE_REASONS)
     problems: list[str | None] = []
     by_size: dict[int, list[int]] = {}
-    for place, (one, other) in enumerate(pairs):
-        both = vectors[one], vectors[other]
+    for place, (text, other) in enumerate(pairs):
+        both = vectors[text], vectors[other]
         reasons = [vector for vector in both if isinstance(vector, str)]
         if not reasons and len(both[0]) != len(both[1]):
             reasons = [_BAD]

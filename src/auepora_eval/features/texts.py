@@ -97,8 +97,8 @@ def _references(batch: Batch) -> ReferenceTexts:
         texts = [text for these in references for text in these]
         counts = list(map(len, references))
     else:  # by far the most frequent case
-        texts = [one.text for one in first if one is not None]
-        counts = [one is not None for one in first]
+        texts = [response.text for response in first if response is not None]
+        counts = [response is not None for response in first]
     owners = np.repeat(np.arange(len(batch)), np.array(counts, dtype=np.int64))
     _require_text(texts, owners, batch, "a reference answer")
     return ReferenceTexts(texts, owners)

@@ -167,8 +167,8 @@ class ExactMatch(_NormalisedMetric):
         alike = given.counts == wanted.counts
         candidates = np.flatnonzero(alike)
         # Tokens are compared only where their numbers agree; two empty texts are equal.
-        one, other = given.take(candidates), wanted.take(candidates)
-        differing = np.bincount(one.rows[one.ids != other.ids], minlength=len(candidates))
+        left, other = given.take(candidates), wanted.take(candidates)
+        differing = np.bincount(left.rows[left.ids != other.ids], minlength=len(candidates))
         alike[candidates] = differing == 0
         return self.best(batch, alike.astype(np.float64), sides)
 

@@ -536,7 +536,7 @@ def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str
 
 def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
     first, second = encoder.tokens([given]), encoder.tokens([text])
-    kept = [uniform_weights(one.ids, encoder.special_token_ids) > 0 for one in (first, second)]
+    kept = [uniform_weights(tokens.ids, encoder.special_token_ids) > 0 for tokens in (first, second)]
     if not all(some.any() for some in kept):
         return 0.0, 0.0, 0.0
     (left, _), (right, _) = encoder.vectors(first), encoder.vectors(second)

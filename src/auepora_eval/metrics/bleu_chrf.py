@@ -515,7 +515,7 @@ class ChrF(ReferencedMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence chrF by the plain definition."""
         every = [(self._plain_counts(answer, reference), reference) for reference in sample.references]
-        counts, reference = max(every, key=lambda one: chrf_of_counts(one[0], self.beta))
+        counts, reference = max(every, key=lambda counted: chrf_of_counts(counted[0], self.beta))
         value = chrf_of_counts(counts, self.beta)
         if is_recording():
             self._record(answer, reference, counts, value)

@@ -76,9 +76,9 @@ def answer_distance_steps(
     return steps.finish_with_value(f"1 − their mean over {len(rows)} answers", value)
 
 
-def _cosine(one: Counter[str], other: Counter[str]) -> float:
-    squares = sum(n * n for n in one.values()) * sum(n * n for n in other.values())
-    return sum(n * other[word] for word, n in one.items()) / math.sqrt(squares)
+def _cosine(counts: Counter[str], other: Counter[str]) -> float:
+    squares = sum(n * n for n in counts.values()) * sum(n * n for n in other.values())
+    return sum(n * other[word] for word, n in counts.items()) / math.sqrt(squares)
 
 
 # --- diversity: variety of the answers of a run, and of the documents returned for a question ------------------------
@@ -247,7 +247,7 @@ class IntraListDiversity(_EmbeddingMetric):
             return len(documents) > 1 and any(document.text for document in documents)
         metadata = [document.metadata for document in documents]
         return len(metadata) > 1 and any(
-            isinstance(one, Mapping) and one.get("embedding") is not None for one in metadata
+            isinstance(known, Mapping) and known.get("embedding") is not None for known in metadata
         )
 
     def score(self, batch: Batch) -> Scores:

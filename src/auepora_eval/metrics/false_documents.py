@@ -164,7 +164,7 @@ class ErrorDetectionRate(AnnotatedMetric):
             normalize = str if self.match_case else normalize_text
             normalized = normalize(answer)
             in_answer = [normalize(cue) in normalized for cue in self.cues]
-            rows = ((cue, "yes" if one else "no") for cue, one in zip(self.cues, in_answer, strict=True))
+            rows = ((cue, "yes" if is_found else "no") for cue, is_found in zip(self.cues, in_answer, strict=True))
             add_table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
             found = any(in_answer)
         return Score(add_outcome("The answer says so" if found else "The answer does not say so", float(found)))
@@ -259,9 +259,9 @@ class ErrorCorrectionRate(WrapperMetric):
         """The outcome from those of detection and of the base metric; reasons in the sample go before the others."""
         if detected.reason == "no_false_documents":
             return detected
-        for one in (outcome, detected):
-            if one.status is Status.SKIPPED:
-                return one
+        for score in (outcome, detected):
+            if score.status is Status.SKIPPED:
+                return score
         if detected.status is not Status.SCORED:
             return detected
         if detected.value != 1:

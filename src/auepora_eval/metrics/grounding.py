@@ -97,7 +97,11 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
             return Score.skip(self.empty_reason)
         if evidence and not any(document.text for document in evidence):
             return Score.skip("no_text")
-        grams = [(one.doc_id, set(ngrams(tokenize(one.text), len(units[0])))) for one in evidence if one.text]
+        grams = [
+            (document.doc_id, set(ngrams(tokenize(document.text), len(units[0]))))
+            for document in evidence
+            if document.text
+        ]
         found_in = [[doc_id for doc_id, known in grams if unit in known] for unit in units]
         first = "" if self.k is None else f" (the first {self.k})"
         add_step(f"The evidence, {self.evidence_source}{first}: {join_items(doc_id for doc_id, _ in grams)}")

@@ -175,9 +175,9 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
             inputs = [SpanInput(batch.samples[row].query, tuple(documents[row]), texts[row]) for row in measured]
             for row, own in zip(measured, model.windows(inputs), strict=True):
                 windows[row] = own
-            pairs = [[one.pair for one in own] for own in windows]
+            pairs = [[window.pair for window in own] for own in windows]
             found = cached_inference(
-                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda one: len(one[0])
+                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda outcome: len(outcome[0])
             )
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 4))
         keys: list[AnswerSpans | None] = [None] * len(batch)

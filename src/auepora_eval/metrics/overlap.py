@@ -106,7 +106,7 @@ def exact_match(answer: str | None, references: Texts | None, words: Tokenize = 
     add_table(
         "Each reference; one without words is left out if others have some",
         ("reference, normalised", "is"),
-        ((format_words(one), "the same" if one == tokens else "different") for one in compared),
+        ((format_words(reference), "the same" if reference == tokens else "different") for reference in compared),
     )
     same = tokens in compared
     return add_outcome("A reference is the same, word for word" if same else "No reference is the same", float(same))

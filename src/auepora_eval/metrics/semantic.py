@@ -324,10 +324,10 @@ class CrossEncoderSimilarity(_ModelMetric):
         known = pair_logits(batch, self.pair_model, rows)
         found = [known[pair] for pair in flat]
         activate = ACTIVATIONS[activation_name(self.pair_model) or "sigmoid"][0]
-        numbers = np.array([0.0 if isinstance(one, InferenceFailure) else one[0][0] for one in found])
-        problems = [one.reason if isinstance(one, InferenceFailure) else None for one in found]
+        numbers = np.array([0.0 if isinstance(logits, InferenceFailure) else logits[0][0] for logits in found])
+        problems = [logits.reason if isinstance(logits, InferenceFailure) else None for logits in found]
         return TextPairScores(
-            activate(numbers), problems, [not isinstance(one, InferenceFailure) and one[1] for one in found]
+            activate(numbers), problems, [not isinstance(logits, InferenceFailure) and logits[1] for logits in found]
         )
 
 
@@ -438,9 +438,9 @@ class EmbeddingContextRelevance(_ContextMetric):
         own = [document for document in documents if document.text and document.text.strip()]
         if not own:
             return Score.skip("no_text") if documents else Score(0.0)
-        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
-        found = text_cosines(vectors, [(sample.query, one.text) for one in own])
-        rows = ((one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True))
+        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(document.text for document in own)]])
+        found = text_cosines(vectors, [(sample.query, document.text) for document in own])
+        rows = ((document.doc_id, cosine) for document, cosine in zip(own, found.values.tolist(), strict=True))
         add_table("The cosine of the query with each document", ("document", "cosine"), rows)
         return _plain_mean(found)
 
@@ -491,7 +491,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
         own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text and item.doc.text.strip()]
         if len(own) < 2:
             return Score.skip("too_few_documents")
-        vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
+        vectors, _ = self.vectors(Batch([sample], [output]), [[document.text for document in own]])
         pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
         found = text_cosines(vectors, pairs)
         if any(found.problems):

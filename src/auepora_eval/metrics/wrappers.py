@@ -205,26 +205,26 @@ class _ComputeOnlyMetric(BatchMetric):
         return self.metric.compute(samples, outputs)
 
 
-def as_batch_metric(one: Metric) -> BatchMetric:
+def as_batch_metric(given: Metric) -> BatchMetric:
     """The metric as a ``BatchMetric``, adapted if it only implements ``compute``."""
-    return one if isinstance(one, BatchMetric) else _ComputeOnlyMetric(one)
+    return given if isinstance(given, BatchMetric) else _ComputeOnlyMetric(given)
 
 
-def is_paired_metric(one: BatchMetric) -> bool:
+def is_paired_metric(metric: BatchMetric) -> bool:
     """Whether a metric is computed from several samples together, so that no sample has its own score."""
-    if isinstance(one, SlicedMetric):
-        return is_paired_metric(one.inner)
-    return one.is_paired
+    if isinstance(metric, SlicedMetric):
+        return is_paired_metric(metric.inner)
+    return metric.is_paired
 
 
-def inner_scores(one: BatchMetric, batch: Batch) -> Scores:
+def inner_scores(inner: BatchMetric, batch: Batch) -> Scores:
     """The outcomes of a batch under another metric, cached for all metrics that wrap it."""
     # Found by equality: different functions may have equal signatures, and user metrics may omit options.
     known: list[tuple[BatchMetric, Scores]] = batch.feature("scored_by", lambda _: [])
     for other, scores in known:
-        if type(other) is type(one) and other == one:
+        if type(other) is type(inner) and other == inner:
             return scores
-    known.append((one, apply_failure_policy(one, batch)))
+    known.append((inner, apply_failure_policy(inner, batch)))
     return known[-1][1]
 
 
@@ -243,9 +243,9 @@ def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
         )
 
 
-def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, str]:
+def inner_signature_options(inner: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one: its name, and its options prefixed with the role."""
-    signature = one.signature
+    signature = inner.signature
     choices = {role: without_separator(signature.name)}
     choices |= {f"{role}.{key}": value for key, value in signature.options.items()}
     return choices | ({f"{role}.v": str(signature.version)} if signature.version != 1 else {})

@@ -533,7 +533,7 @@ class PairModel(ModelSource):
 
     def encode(self, loaded: LoadedModel, pairs: Sequence[Pair]) -> TokenisedTexts:
         """The tokens of each pair, as the model reads it."""
-        return tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+        return tokenise(loaded, [text for text, _ in pairs], [other for _, other in pairs])
 
     def forward(self, loaded: LoadedModel, inputs: Mapping[str, Any]) -> Any:
         """The logits of a batch of pairs: a row per pair, a column per label."""

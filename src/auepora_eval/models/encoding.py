@@ -119,7 +119,7 @@ def count_tokens(loaded: LoadedModel, texts: Sequence[str]) -> list[int]:
     """The number of tokens of each text, without those that a model adds."""
     with plain_backend(loaded) as backend:
         found = backend.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
-    return [len(one.ids) for one in found]
+    return [len(encoding.ids) for encoding in found]
 
 
 def split_by_tokens(loaded: LoadedModel, text: str, size: int, *, overlap: int = 0) -> list[tuple[int, int]]:

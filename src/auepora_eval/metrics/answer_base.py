@@ -108,6 +108,19 @@ class AnswerMetric(ConfiguredMetric):
         """The outcome of an answer by its plain definition."""
 
 
+def metadata_texts(sample: EvaluationSample, key: str) -> list[str] | None:
+    """The texts under a key of the metadata: a string or a list of strings; ``None`` for anything else."""
+    if not isinstance(sample.metadata, Mapping):
+        return None
+    value = sample.metadata.get(key)
+    if value is None:
+        return []
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        return None
+    return list(texts)
+
+
 @dataclass(frozen=True)
 class AnnotatedMetric(ConfiguredMetric, SampleMetric):
     """A metric of samples with a certain annotation, which ``applies`` looks for."""
@@ -139,6 +152,10 @@ class EvidenceMetric(BatchMetric):
         if self.evidence_source == "relevant":
             return list(sample.relevant_docs or [])
         return [item.doc for item in output.retrieved[: self.k]]
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the documents have text."""
+        return any(document.text for document in self.evidence_documents(sample, output))
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """Skips samples without relevant documents, if these are the evidence."""
@@ -198,14 +215,8 @@ class ComparedMetric(ReferencedMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Name and target depend on ``compare_to``, not on the class.
-        plain = self.name.removesuffix("_answer").removesuffix("_query")
         if self.compare_to == "query":
             object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
-            object.__setattr__(self, "name", f"{plain}_query")
-        elif plain != self.name:
-            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
-            object.__setattr__(self, "name", f"{plain}_answer")
 
     @property
     def role(self) -> Role:

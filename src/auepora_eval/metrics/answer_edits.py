@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..core.batch import Batch
@@ -62,7 +62,7 @@ class EditedAnswer(WrapperMetric):
     ALCE and of RGB (in Chinese) edit answers like this before they compare them.
     """
 
-    edits: Annotated[tuple[Edit, ...], NonEmpty()] = ("strip",)
+    edits: Annotated[tuple[Edit, ...], NonEmpty()] = field(default=("strip",), metadata={"convert": tuple})
 
     metadata = declare(
         reads=frozenset({"response"}),
@@ -79,7 +79,6 @@ class EditedAnswer(WrapperMetric):
     follows_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", tuple(self.edits))
         super().__post_init__()
         if is_paired_metric(self.inner):
             raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")

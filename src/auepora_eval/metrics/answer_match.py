@@ -19,7 +19,6 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, respon
 from ..errors import BadValueError
 from ..features.texts import (
     GoldSide,
-    Integers,
     TokenPairs,
     answers,
     best_pairs,
@@ -44,13 +43,6 @@ from ..text.tokenizers import (
 )
 from .answer_base import AnswerMetric, Floats, ReferencedMetric, TokenizedMetric, overlap_scores, tokenizer_label
 from .overlap import Overlap, Tokenize, answer_relevance, contains_all, exact_match, rouge_1, token_f1, tokenize_answer
-
-
-def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
-    """``bag_f1`` of each pair."""
-    values, _, _ = overlap_scores(common, answer, reference)
-    values[(answer == 0) & (reference == 0)] = 1.0
-    return values
 
 
 @dataclass(frozen=True)
@@ -193,7 +185,7 @@ class _TokenOverlap(_NormalisedMetric):
     """Tokens that this text contains do not count."""
     both_empty: Literal[0, 1] = field(default=1, kw_only=True)
     """The value where neither side has a token."""
-    closed: tuple[str, ...] = field(default=(), kw_only=True)
+    closed: tuple[str, ...] = field(default=(), kw_only=True, metadata={"convert": tuple})
     """Answers that match only themselves, normalised: yes and no."""
 
     part: ClassVar[Part] = "f1"
@@ -205,10 +197,6 @@ class _TokenOverlap(_NormalisedMetric):
             "closed": SignatureOption("closed", unless=()),
         }
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "closed", tuple(self.closed))
-        super().__post_init__()
 
     @property
     def words(self) -> Tokenizer:
@@ -360,8 +348,8 @@ class AnswerRelevance(TokenizedMetric, AnswerMetric):
         """F1 of each answer with its query."""
         words = self.words
         given, query = token_ids(batch, words, "answers").counts, token_ids(batch, words, "query").counts
-        values = bag_f1s(shared_ngrams(batch, words, "query", 1), given, query)
-        return self.outcome(batch, values, skip={"empty_query": query == 0})
+        f1, _, _ = overlap_scores(shared_ngrams(batch, words, "query", 1), given, query)
+        return self.outcome(batch, f1, skip={"empty_query": query == 0})
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """A query without words is skipped."""

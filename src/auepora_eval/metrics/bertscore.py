@@ -27,6 +27,7 @@ from ..features.texts import Integers, Mask, answers, reference_texts
 from ..models.encoding import OUT_OF_MEMORY, TokenColumn, TokenEncoder, run_in_batches
 from ..models.loading import Device, ModelSource, Precision, layer_count, load_layers
 from ..options import Lt, NonNegativeInt, problem_of
+from ..text.vocabulary import concatenate_ranges
 from .answer_base import Floats, SkipMasks
 from .semantic import COMPARED_TO, SemanticMetricBase, note_truncation
 
@@ -201,7 +202,8 @@ class _SimilarityBuffer:
         counts = tokens.counts[texts]
         self.ends = np.cumsum(counts)
         self.starts = self.ends - counts
-        self.ids = tokens.ids[_ranges(tokens.starts[texts], counts)]
+        starts = tokens.starts[texts]
+        self.ids = tokens.ids[concatenate_ranges(starts, starts + counts)]
         self.similarities = np.zeros(len(self.ids), np.float32)
 
 
@@ -233,7 +235,8 @@ def _match_block(
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             is_token = np.arange(values.shape[1]) < counts[texts][:, None]
             token_similarities = np.clip(values.cpu().numpy()[is_token], 0.0, 1.0)
-            side.similarities[_ranges(side.starts[pairs[rows]], counts[texts])] = token_similarities
+            starts = side.starts[pairs[rows]]
+            side.similarities[concatenate_ranges(starts, starts + counts[texts])] = token_similarities
     return missing
 
 
@@ -277,15 +280,8 @@ def _blocks(tokens: TokenColumn, left: Integers, right: Integers, *, max_tokens:
 
 
 def _select(tokens: TokenColumn, rows: Integers) -> TokenColumn:
-    counts = tokens.counts[rows]
-    return TokenColumn(tokens.ids[_ranges(tokens.starts[rows], counts)], np.cumsum(counts), tokens.cut[rows])
-
-
-def _ranges(starts: Integers, counts: Integers) -> Integers:
-    """The indices of several ranges, concatenated."""
-    ends = np.cumsum(counts)
-    places: Integers = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-    return places
+    ids = tokens.ids[concatenate_ranges(tokens.starts[rows], tokens.ends[rows])]
+    return TokenColumn(ids, np.cumsum(tokens.counts[rows]), tokens.cut[rows])
 
 
 def token_weights(side: TokenMatches, weights: Floats) -> Floats:

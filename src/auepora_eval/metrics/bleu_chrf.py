@@ -260,11 +260,10 @@ class BleuScore(ReferencedMetric):
         super().__post_init__()
         if self.level == "corpus" and (self.only_order or not self.brevity):
             raise BadValueError("'brevity: false' and 'only_order' go with 'level: sample'")
-        value = SMOOTH_VALUES[self.smooth_method] if self.smooth_value is None else self.smooth_value
         if self.smooth_value is not None and self.smooth_method in ("exp", "none"):
             raise BadValueError(f"smooth_method '{self.smooth_method}' takes no smooth_value; leave it out")
         _ = self.words  # an unknown tokeniser is an error here, not when scoring
-        reducer = Mean() if self.level == "sample" else CorpusBleu(self.smooth_method, float(value))
+        reducer = Mean() if self.level == "sample" else CorpusBleu(self.smooth_method, self._smooth_value)
         object.__setattr__(self, "reducer", reducer)
 
     @property

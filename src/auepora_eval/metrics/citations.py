@@ -8,7 +8,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from ..core.conventions import SignatureOption
 from ..core.derivation import (
@@ -186,6 +186,8 @@ class CitationCoverage(CitationMetric):
 class CitationGoldMetric(CitationMetric):
     """A metric that compares the cited ids with the relevant ones."""
 
+    divide_by: ClassVar[Literal["|C|", "|G|"]]
+    """The ids in the denominator: those that are cited, or the relevant ones."""
     metadata = declare(
         reads=frozenset({"response", "citations"}),
         requires=("relevant_docs",),
@@ -213,18 +215,14 @@ class CitationGoldMetric(CitationMetric):
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Hits over the metric's denominator."""
         gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
-        hits, denominator = cited & gold, self.denominator_ids(cited, gold)
+        hits = cited & gold
+        divisor = len({"|C|": cited, "|G|": gold}[self.divide_by])
         if is_recording():
             add_step(f"Relevant: {join_items(sorted(gold))}; |G| = {len(gold)}", len(gold))
             add_step(f"Both cited and relevant: {join_items(sorted(hits))}; {len(hits)} of them", len(hits))
-        side = "|C|" if denominator is cited else "|G|"
-        if not denominator:
-            return Score(add_outcome(f"{side} is 0", 0.0))
-        return Score(add_division(f"Both / {side}", len(hits), len(denominator)))
-
-    @abstractmethod
-    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """The ids counted in the denominator."""
+        if not divisor:
+            return Score(add_outcome(f"{self.divide_by} is 0", 0.0))
+        return Score(add_division(f"Both / {self.divide_by}", len(hits), divisor))
 
 
 def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:
@@ -256,10 +254,7 @@ class CitationGoldPrecision(CitationGoldMetric):
             {"citation_gold_precision": {"conventions": "trec"}},
         ),
     )
-
-    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """What is cited."""
-        return cited
+    divide_by: ClassVar[Literal["|C|", "|G|"]] = "|C|"
 
 
 @register("citation_gold_recall")
@@ -281,7 +276,4 @@ class CitationGoldRecall(CitationGoldMetric):
             {"citation_gold_recall": {"min_relevance": 2}},
         ),
     )
-
-    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """What is relevant."""
-        return gold
+    divide_by: ClassVar[Literal["|C|", "|G|"]] = "|G|"

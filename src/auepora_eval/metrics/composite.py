@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from ..core.batch import Batch
@@ -61,10 +62,8 @@ class CombinedMetric(ConfiguredMetric):
 
     def required_fields(self) -> list[str]:
         """The fields that any of them requires."""
-        fields: dict[str, None] = {}
-        for part in self.inner_metrics():
-            fields |= dict.fromkeys(part.required_fields())
-        return list(fields)
+        fields = [part.required_fields() for part in self.inner_metrics()]
+        return list(dict.fromkeys(chain.from_iterable(fields)))
 
     def signature_options(self) -> dict[str, str]:
         """What the class declares, and the other metrics."""
@@ -122,7 +121,7 @@ class Composite(CombinedMetric):
     """
 
     of: Annotated[tuple[Any, ...], NonEmpty()] = ("exact_match", "token_f1")
-    weights: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = field(default=None, metadata={"convert": tuple})
     mean: Literal["weighted", "harmonic", "min", "product"] = "weighted"
 
     metadata = declare(
@@ -143,8 +142,6 @@ class Composite(CombinedMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "of", tuple(metric(part) for part in self.of))
-        if self.weights is not None:
-            object.__setattr__(self, "weights", tuple(self.weights))
         super().__post_init__()
         if self.weights is not None and (len(self.weights) != len(self.of) or self.mean != "weighted"):
             raise BadValueError("'weights' gives one weight for each metric, and goes with 'mean: weighted'")
@@ -191,8 +188,8 @@ class Truthfulness(CombinedMetric):
     """
 
     base: Any = "exact_match"
-    missing_phrases: Phrases = ("i don't know",)
-    invalid_words: Phrases = ("invalid",)
+    missing_phrases: Phrases = field(default=("i don't know",), metadata={"convert": tuple})
+    invalid_words: Phrases = field(default=("invalid",), metadata={"convert": tuple})
     part: Literal["score", "accuracy", "missing", "hallucination"] = "score"
 
     metadata = declare(
@@ -217,8 +214,6 @@ class Truthfulness(CombinedMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", metric(self.base))
-        for name in ("missing_phrases", "invalid_words"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         super().__post_init__()
         lowest = -1.0 if self.part == "score" else 0.0
         set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
@@ -268,7 +263,7 @@ class OverAnswered(CombinedMetric):
     """
 
     base: Any = "token_f1"
-    refusals: Phrases = ("I don't know",)
+    refusals: Phrases = field(default=("I don't know",), metadata={"convert": tuple})
 
     metadata = declare(
         output_skips=frozenset({"refused"}),
@@ -280,7 +275,6 @@ class OverAnswered(CombinedMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", metric(self.base))
-        object.__setattr__(self, "refusals", tuple(self.refusals))
         super().__post_init__()
         set_metadata(self, range=self.base.range)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -29,7 +28,7 @@ from ..features.texts import GoldSide, Integers, Source, evidence_texts, ngram_s
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text
-from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, tokenizer_label
+from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, metadata_texts, tokenizer_label
 from .overlap import ngrams, tokenize_answer
 
 
@@ -64,10 +63,6 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
     def gold_side(self) -> GoldSide:  # type: ignore[override]
         """The documents: all that were returned, whatever ``k`` is."""
         return self.evidence_source
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(document.text for document in self.evidence_documents(sample, output))
 
     def support_scores(
         self, batch: Batch, supported: Integers, total: Integers, *, skip: SkipMasks | None = None
@@ -317,12 +312,5 @@ class Groundedness(ConfiguredMetric, SampleMetric):
 
 def _expected_phrases(sample: EvaluationSample, key: str) -> list[str] | None:
     """The normalised phrases under a key of the metadata; ``None`` if they are not strings."""
-    if not isinstance(sample.metadata, Mapping):
-        return None
-    value = sample.metadata.get(key)
-    if value is None:
-        return []
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-        return None
-    return [casefold_text(text) for text in texts]
+    texts = metadata_texts(sample, key)
+    return None if texts is None else list(map(casefold_text, texts))

@@ -158,10 +158,6 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         """Raise unless the packages and the model are available."""
         self.classifier.require_ready()
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(document.text for document in self.evidence_documents(sample, output))
-
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""
         evidence = evidence_texts(batch, self.evidence_source, self.k)

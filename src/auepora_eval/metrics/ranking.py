@@ -30,7 +30,7 @@ from ..core.metric_metadata import declared_options
 from ..core.metrics_base import NOT_BY_ID, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import (
     Floats,
@@ -475,6 +475,7 @@ def _add_matches(found: MatchedSample) -> None:
 class RankingMetric(ConfiguredMetric):
     """A metric over the ranked ids of each query."""
 
+    target = TargetCategory.RETRIEVAL_ACCURACY
     metadata = declare(
         reads=frozenset({"retrieved"}),
         requires=("relevant_docs",),
@@ -497,6 +498,8 @@ class RankingMetric(ConfiguredMetric):
     """What a metric with the option ``contains`` computes from contained texts (``features.contained``)."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
+    shown_rules: ClassVar[tuple[str, ...]] = ("empty", "rel", "depth")
+    """The options of every ranking metric that its signature shows."""
     divisor: ClassVar[str] = ""
     """The convention that the plain definition gets as ``divide_by``."""
 
@@ -649,7 +652,7 @@ class RankingMetric(ConfiguredMetric):
             options["rel"] = str(rules.min_relevance)
         if rules.depth is not None and (self.max_rank is None or rules.depth < self.max_rank):
             options["depth"] = str(rules.depth)
-        return options
+        return {key: options[key] for key in self.shown_rules if key in options}
 
     @property
     def max_rank(self) -> int | None:

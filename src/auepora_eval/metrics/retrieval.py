@@ -138,7 +138,6 @@ class RPrecision(RankingMetric):
     .. math:: |G \cap R_{|G|}| / |G|
     """
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = r_precision
     metadata = declare(
         matches_gold=True,
@@ -591,7 +590,6 @@ class AQWV(RankingMetric):
     corpus_size: PositiveInt | None = None
     form: Literal["query", "program"] = "query"
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = aqwv_at_k
     metadata = declare(
         suggested=False,  # the user must choose the cost of a false alarm
@@ -604,6 +602,8 @@ class AQWV(RankingMetric):
         ),
         signature={"beta": "beta", "fa": "p_fa", "corpus": "corpus_size", "form": "form"},
     )
+    shown_rules: ClassVar[tuple[str, ...]] = ("rel", "depth")
+    """The treatment of empty gold depends on the form."""
     worst_stats = (0.0, math.nan, 1.0, 1.0)
     """Everything missed, everything a false alarm; the gold flag is kept."""
 
@@ -642,10 +642,6 @@ class AQWV(RankingMetric):
     def skips_empty_gold(self, judged: bool) -> bool:
         """Always, except in the program form."""
         return self.form == "query"
-
-    def signature_options(self) -> dict[str, str]:
-        """Without the treatment of empty gold, which depends on the form."""
-        return {key: value for key, value in super().signature_options().items() if key != "empty"}
 
 
 @register("empty_result_rate")

@@ -59,6 +59,16 @@ class _Rouge(TokenizedMetric, ComparedMetric):
         },
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Name and target depend on ``compare_to``, not on the class.
+        plain = self.name.removesuffix("_answer").removesuffix("_query")
+        if self.compare_to == "query":
+            object.__setattr__(self, "name", f"{plain}_query")
+        elif plain != self.name:
+            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
+            object.__setattr__(self, "name", f"{plain}_answer")
+
     @property
     def gold_side(self) -> GoldSide:  # type: ignore[override]
         """The texts that answers are compared with."""

@@ -18,7 +18,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.embeddings import MODEL_ROUNDING, InferenceFailure, PairCosines, TextVectors, embed_texts, text_cosines
-from ..features.texts import Mask, Role, answers, evidence_texts, reference_texts
+from ..features.texts import Mask, answers, evidence_texts, reference_texts
 from ..judge.nli import Threshold, label_probability, select_premises
 from ..models.embedders import (
     ACTIVATIONS,
@@ -35,7 +35,7 @@ from ..models.embedders import (
 from ..models.loading import Device, ModelOptions, Precision, path_text
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .answer_base import AnswerMetric, Floats, ReferencedMetric
+from .answer_base import AnswerMetric, ComparedMetric, Floats
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
 
@@ -75,26 +75,14 @@ _PRECISION = SignatureOption("precision", unless="float32")
 
 
 @dataclass(frozen=True)
-class SemanticMetricBase(ReferencedMetric):
+class SemanticMetricBase(ComparedMetric):
     """A metric that compares an answer semantically with each reference (the best counts), or with the query."""
-
-    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
     metadata = declare(
         suggested=False,  # it needs a model, which the user names
     )
     rounding = MODEL_ROUNDING
     """The rounding tolerance of a model."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.compare_to == "query":
-            object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
-
-    @property
-    def role(self) -> Role:
-        """The text that answers are compared with."""
-        return self.compare_to
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import string
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from .script_tokens import script_tokens
 
@@ -446,23 +446,13 @@ _UNICODE_BYTES = ByteTokenizer("unicode", _table(lower=True), lower=True)
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
-def _stem_token(word: str) -> tuple[str, ...]:
-    return (porter_stem(word) if len(word) > 3 else word,)
-
-
-@lru_cache(maxsize=_CACHED_WORDS)
 def _stem_latin_token(word: str) -> tuple[str, ...]:
     return (_stem(word) if word.isascii() else word,)
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
-def _unicode_token(word: str) -> tuple[str, ...]:
-    return tuple(unicode_tokens(word, stem=False))
-
-
-@lru_cache(maxsize=_CACHED_WORDS)
-def _stem_unicode_token(word: str) -> tuple[str, ...]:
-    return tuple(unicode_tokens(word, stem=True))
+def _unicode_token(stem: bool, word: str) -> tuple[str, ...]:
+    return tuple(unicode_tokens(word, stem=stem))
 
 
 @lru_cache
@@ -470,11 +460,10 @@ def rouge_tokenizer(*, stem: bool = True, script: str = "latin") -> Tokenizer:
     """The tokenizer of ROUGE: ``latin`` equals the rouge-score package, ``unicode`` supports every script."""
     name = f"rouge[{script},{'stemmed' if stem else 'whole'}]"
     if script == "latin":
-        return Tokenizer(
-            name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_BYTES, transform=_stem_token if stem else None
-        )
-    refine = _stem_unicode_token if stem else _unicode_token
-    return Tokenizer(name, lambda text: unicode_tokens(text, stem=stem), _UNICODE_BYTES, transform=refine)
+        transform = _stem_latin_token if stem else None
+        return Tokenizer(name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_BYTES, transform=transform)
+    plain = partial(unicode_tokens, stem=stem)
+    return Tokenizer(name, plain, _UNICODE_BYTES, transform=partial(_unicode_token, stem))
 
 
 # --- the tokenizers of BLEU and chrF ---------------------------------------------------------------------------------

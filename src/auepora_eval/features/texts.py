@@ -17,8 +17,7 @@ from ..core.types import EvaluationSample, Response, SystemOutputs
 from ..errors import BadTypeError
 from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams, lcs_lengths
 from ..text.refusal import built_in_patterns, contains_phrase, is_refusal
-from ..text.script_tokens import contain_unspaced
-from ..text.scripts import is_unspaced
+from ..text.scripts import contain_unspaced, is_unspaced
 from ..text.tokenizers import STOP_WORDS, CharacterTokenizer, Tokenizer
 from ..text.vocabulary import TokenCache, TokenFilter, TokenIds, Vocabulary, character_ids
 from .rankings import require_documents, retrieved_problem

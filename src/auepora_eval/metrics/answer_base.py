@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import metadata
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.metrics_base import BatchMetric, SampleMetric, declare, set_metadata
+from ..core.metrics_base import BatchMetric, SampleMetric, declare, set_metadata, with_option
 from ..core.registry import ConfiguredMetric
 from ..core.scores import CHARACTERS, Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
@@ -25,6 +24,7 @@ from ..features.texts import (
     Mask,
     Role,
     Source,
+    answers,
     has_empty_reference,
     no_response,
     reference_texts,
@@ -194,6 +194,11 @@ class ReferencedMetric(AnswerMetric):
             masks["empty_reference"] = np.array(list(map(has_empty_reference, batch.samples)), np.bool_)
         return masks
 
+    def score_alone(self, batch: Batch, value: Callable[[EvaluationSample, str], float]) -> Scores:
+        """The scores of a batch by a function of a sample and its answer."""
+        values = np.array(list(map(value, batch.samples, answers(batch))))
+        return self.outcome(batch, values, skip=self.without_reference(batch))
+
     def skips(self, sample: EvaluationSample) -> str | None:
         """A sample without a reference, or with an empty one that is no answer either, is skipped."""
         if self.role == "query":
@@ -350,9 +355,7 @@ class TokenizedMetric(BatchMetric):
 
     def with_characters(self) -> Self:
         """The metric for samples in a script without spaces."""
-        clone = copy.copy(self)
-        object.__setattr__(clone, "tokenizer", "char")
-        return clone
+        return with_option(self, "tokenizer", "char")
 
     def for_sample(self, sample: EvaluationSample, output: SystemOutputs) -> Self:
         """The metric as it cuts the texts of one sample."""

@@ -151,9 +151,7 @@ class ExactMatch(_NormalisedMetric):
     def score_tokens(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
         if self.slots is not None:
-            pairs = zip(batch.samples, answers(batch), strict=True)
-            values = np.array([self._slot_value(sample, answer) for sample, answer in pairs])
-            return self.outcome(batch, values, skip=self.without_reference(batch))
+            return self.score_alone(batch, self._slot_value)
         sides = token_pairs(batch, self.words, "reference")
         given, wanted = sides.answers, sides.references
         alike = given.counts == wanted.counts

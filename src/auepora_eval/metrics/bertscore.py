@@ -104,21 +104,6 @@ def document_frequencies(texts: Iterable[Integers]) -> Counter[int]:
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Precision, recall and F1 of unrelated texts, for rescaling."""
-
-    precision: float
-    recall: float
-    f1: float
-
-    def rescale(self, values: Floats) -> Floats:
-        """Rescale rows of precision, recall and F1 so that the baseline is 0 and 1 stays 1."""
-        base = np.array([self.precision, self.recall, self.f1])
-        scaled: Floats = (values - base) / (1 - base)
-        return scaled
-
-
 def baseline_name(path: str) -> str:
     """A baseline file as a signature shows it: its name and a hash of its content, without its folder."""
     file = Path(path)
@@ -128,8 +113,8 @@ def baseline_name(path: str) -> str:
         return file.name.replace("|", "/")
 
 
-def read_baseline(path: str | Path, layer: int) -> Baseline:
-    """The baseline of a layer from a file in the format of the bert-score package: LAYER,P,R,F."""
+def read_baseline(path: str | Path, layer: int) -> Sequence[float]:
+    """The precision, recall and F1 of unrelated texts, by layer, from a file of the bert-score package: LAYER,P,R,F."""
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
@@ -140,7 +125,7 @@ def read_baseline(path: str | Path, layer: int) -> Baseline:
             if int(float(row[0])) == layer:
                 values = [float(value) for value in row[1:4]]
                 if len(values) == 3 and all(value < 1 for value in values):
-                    return Baseline(*values)
+                    return values
                 raise ValueError
         except (ValueError, IndexError) as error:
             raise DataFileError(path, number, "a row of a baseline is LAYER,P,R,F, numbers below 1") from error
@@ -387,15 +372,15 @@ class BertScoreMetric(SemanticMetricBase):
         return [*(float(value) for value in self._rescaled(np.zeros((1, 3)))[0]), 0.0]
 
     def _rescaled(self, values: Floats) -> Floats:
-        if self.baseline is None:
+        """Rows of precision, recall and F1, rescaled so that the baseline is 0 and 1 stays 1."""
+        given = self.baseline
+        if given is None:
             return values
-        baseline = self.baseline
-        layer = self.num_layers
-        if isinstance(baseline, str):
-            found = read_baseline(baseline, BEST_LAYERS.get(self.model_type, 0) if layer is None else layer)
-        else:
-            found = Baseline(*baseline)
-        return found.rescale(values)
+        if isinstance(given, str):
+            best = BEST_LAYERS.get(self.model_type, 0)
+            given = read_baseline(given, best if self.num_layers is None else self.num_layers)
+        baseline = np.array(given)
+        return np.asarray((values - baseline) / (1 - baseline))
 
     def require_ready(self) -> None:
         """Raise unless the packages, the model with its layer, and the baseline are available."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from ..core.derivation import (
     is_recording,
     quote_text,
 )
-from ..core.metrics_base import declare
+from ..core.metrics_base import declare, with_option
 from ..core.reduce import Mean, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -32,7 +31,6 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, MissingDependencyError
 from ..features.texts import (
     Integers,
-    answers,
     best_pairs,
     reference_texts,
     select_pairs,
@@ -44,7 +42,7 @@ from ..features.texts import (
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from ..runtime.imports import IMPORT_PATH
 from ..text.ngrams import ngram_counts
-from ..text.script_tokens import bleu_tokenization
+from ..text.scripts import bleu_tokenization
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
 from .answer_base import Floats, ReferencedMetric, named_tokenizer
 from .overlap import ngrams, tokenize_answer
@@ -297,11 +295,7 @@ class BleuScore(ReferencedMetric):
         return self._with_tokens(tokens) if self.decides_tokens else self
 
     def _with_tokens(self, tokenize: str) -> Self:
-        if tokenize == "13a":
-            return self
-        clone = copy.copy(self)
-        object.__setattr__(clone, "tokenize", tokenize)
-        return clone
+        return self if tokenize == "13a" else with_option(self, "tokenize", tokenize)
 
     @property
     def worst_stats(self) -> tuple[float, ...]:
@@ -322,9 +316,7 @@ class BleuScore(ReferencedMetric):
     def score(self, batch: Batch) -> Scores:
         """Sentence BLEU of each answer, and its counts."""
         if self.level == "sample":
-            pairs = zip(batch.samples, answers(batch), strict=True)
-            alone = np.array([self._value_alone(sample, answer) for sample, answer in pairs])
-            return self.outcome(batch, alone, skip=self.without_reference(batch))
+            return self.score_alone(batch, self._value_alone)
         given, texts = token_ids(batch, self.words, "answers"), token_ids(batch, self.words, "reference")
         matches = shared_with_references(batch, self.words, "reference")
         orders = range(1, self.max_order + 1)

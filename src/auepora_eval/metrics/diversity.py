@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -422,11 +422,5 @@ class ResponseDiversity(TokenizedMetric, _EmbeddingMetric):
             return None
         texts = [output.response.text for output in outputs if output.response is not None]
         counts = [Counter(words) for words in map(self.tokens_of, texts) if words]
-        distances = [
-            1.0
-            - sum(count[word] * other[word] for word in count)
-            / math.sqrt(sum(c * c for c in count.values()) * sum(c * c for c in other.values()))
-            for at, count in enumerate(counts)
-            for other in counts[:at]
-        ]
+        distances = [1.0 - _cosine(count, other) for count, other in combinations(counts, 2)]
         return math.fsum(distances) / len(distances) if distances else math.nan

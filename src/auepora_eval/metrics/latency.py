@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.conventions import signature_number
 from ..core.derivation import add_outcome, add_table
-from ..core.metrics_base import RunInfo, SampleMetric, declare
+from ..core.metrics_base import RunInfo, SampleMetric, declare, with_option
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -269,8 +268,7 @@ class Throughput(TimingMetric):
         """A copy with the concurrency of the run, unless it is set."""
         if self.by == "clock" or self.concurrency is not None or run.concurrency is None:
             return self
-        twin = copy.copy(self)
-        object.__setattr__(twin, "concurrency", run.concurrency)  # frozen, but this is a fresh copy
+        twin = with_option(self, "concurrency", run.concurrency)
         twin._choose_reducer()
         return twin
 

@@ -163,11 +163,11 @@ class _RougeVariant(_Rouge):
         """Whether the script decides; the packages cut at white space, or take words that were cut before."""
         return self.flavour == "rouge_score" and super().decides_tokens
 
-    def package_value(self, answer: str, references: Sequence[str]) -> float:
+    def package_value(self, sample: EvaluationSample, answer: str) -> float:
         """The best F1 as the package rouge computes it."""
         is_cut = self.tokenizer != "auto"
         cut = self.words.tokenize if is_cut else str.split
-        texts = [[word for word in cut(text) if word.strip(_BLANKS)] for text in (answer, *references)]
+        texts = [[word for word in cut(text) if word.strip(_BLANKS)] for text in (answer, *self.compared_texts(sample))]
         values = [rouge_package_f1(texts[0], text, self.headline, is_cut=is_cut) for text in texts[1:]]
         return max(values, default=0.0)
 
@@ -176,14 +176,12 @@ class _RougeVariant(_Rouge):
         if self.flavour == "rouge_score":
             return super().score_plain(sample, output, answer)
         add_step(f"The answer: {quote_text(answer)}")
-        return Score(add_outcome("The best F1, over sets of words", self.package_value(answer, sample.references)))
+        return Score(add_outcome("The best F1, over sets of words", self.package_value(sample, answer)))
 
     def score_tokens(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
         if self.flavour == "rouge_package":
-            texts = zip(answers(batch), batch.samples, strict=True)
-            package = np.array([self.package_value(answer, self.compared_texts(sample)) for answer, sample in texts])
-            return self.outcome(batch, package, skip=self.without_reference(batch))
+            return self.score_alone(batch, self.package_value)
         f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.headline))
         best = best_pairs(f1, reference_texts(batch, self.role).owners, len(batch))
         return self.outcome(

@@ -696,7 +696,9 @@ class _ConditionalQuality(WrapperMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes on the selected samples; the others, and samples without gold, are skipped."""
-        scores, hit_scores = _exclude_failures(inner_scores(self.inner, batch)), self.hit.score(batch)
+        scores, hit_scores = inner_scores(self.inner, batch), self.hit.score(batch)
+        failed = scores.status == Status.SYSTEM_FAILED
+        scores = replace(scores, values=np.where(failed, math.nan, scores.values))
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         excluded = measured & (hit_scores.status == Status.SCORED) & (hit_scores.values != float(self.on_hit))
         scores = scores.replaced(excluded, Status.SKIPPED, self.other_reason, math.nan)
@@ -711,12 +713,6 @@ class _ConditionalQuality(WrapperMetric):
             return hit if hit is not None and hit.status is Status.SKIPPED else None
         excluded = hit.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
         return Score.skip(self.other_reason) if excluded else outcome
-
-
-def _exclude_failures(scores: Scores) -> Scores:
-    """The outcomes with failed answers excluded from the mean."""
-    failed = scores.status == Status.SYSTEM_FAILED
-    return replace(scores, values=np.where(failed, math.nan, scores.values)) if failed.any() else scores
 
 
 @register("quality_given_hit", at="k")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
-from .script_tokens import script_tokens
+from .scripts import script_tokens
 
 # --- the Porter stemmer with nltk's extensions: ``relational`` and ``relate`` become the same ``relat`` --------------
 # The algorithm is M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980: five steps, each a table of

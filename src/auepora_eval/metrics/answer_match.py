@@ -418,7 +418,7 @@ class Containment(ConfiguredMetric, SampleMetric):
         words = self._words_of(sample)
         answer = response_text(output)
         if self.norm == "popqa":
-            alternatives = [[_popqa_spellings(names) for names in slots] for slots in alternatives]
+            alternatives = [list(map(_popqa_spellings, slots)) for slots in alternatives]
         if self.slots == "all":
             return Score(max(contains_all(answer, slots, words) for slots in alternatives))
         text = " ".join(words(answer))

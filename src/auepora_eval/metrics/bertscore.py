@@ -420,18 +420,10 @@ class BertScoreMetric(SemanticMetricBase):
         stats = np.array(scores.stats)
         rows = np.flatnonzero(scores.status == Status.SCORED)
         for row in rows.tolist():
-            values = [
-                _f1(
-                    *(
-                        _mean(side, idf_weights(side.ids, frequencies, len(texts)))
-                        for side in (pair.answer, pair.reference)
-                    )
-                )
-                for pair in scores.keys[row]
-                if not pair.is_empty
-            ]
+            pairs = [pair for pair in scores.keys[row] if not pair.is_empty]
+            values = [_weighted_f1(pair, frequencies, len(texts)) for pair in pairs]
             best = np.max(values, axis=0) if values else np.zeros(3)
-            if len(values) < len(scores.keys[row]):
+            if len(pairs) < len(scores.keys[row]):
                 best = np.maximum(best, 0.0)
             stats[row, :3] = best
         stats[rows, :3] = self._rescaled(stats[rows, :3])
@@ -556,8 +548,11 @@ def _split_pairs(side: TokenMatches) -> list[TokenMatches]:
     ]
 
 
-def _mean(side: TokenMatches, weights: Floats) -> float:
-    return float(weighted_means(side, weights)[0])
+def _weighted_f1(pair: _MatchedPair, frequencies: Mapping[int, int], texts: int) -> tuple[float, float, float]:
+    """Precision, recall and F1 of a pair, tokens weighted by their rarity among these texts."""
+    sides = (pair.answer, pair.reference)
+    precision, recall = (weighted_means(side, idf_weights(side.ids, frequencies, texts))[0] for side in sides)
+    return _f1(float(precision), float(recall))
 
 
 def _f1(precision: float, recall: float) -> tuple[float, float, float]:

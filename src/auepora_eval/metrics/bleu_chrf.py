@@ -162,9 +162,7 @@ def bleu_of_rows(counts: Integers, *, smooth_method: Smooth, smooth_value: float
             precision[none] = (100.0 / (halving * safe))[none]
         elif smooth_method == "floor":
             precision[none] = (100.0 * smooth_value / safe)[none]
-        logarithms.append(
-            [_log(value) if counted else 0.0 for value, counted in zip(precision.tolist(), open_.tolist(), strict=True)]
-        )
+        logarithms.append(np.where(open_, list(map(_log, precision.tolist())), 0.0).tolist())
         used += open_
     any_match = counts[:, 2 : 2 + orders].any(axis=1)
     # Summed by sum(), as sacrebleu does: since Python 3.12 it rounds once, unlike repeated addition.

@@ -8,6 +8,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
 from ..core.conventions import SignatureOption
@@ -50,7 +51,7 @@ def cited_ids(output: SystemOutputs) -> set[str] | None:
     if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
     lists = [sentence["citations"] for sentence in sentences if sentence.get("citations") is not None]
-    return None if sentences and not lists else {doc_id for cited in lists for doc_id in require_ids(cited)}
+    return None if sentences and not lists else set(chain.from_iterable(map(require_ids, lists)))
 
 
 @dataclass(frozen=True)
@@ -162,11 +163,9 @@ class CitationCoverage(CitationMetric):
         known: Set[str] = self._known
         if self.corpus_ids is None:
             known = {item.doc.doc_id for item in output.retrieved}
-        add_table(
-            "Compared with the corpus given" if self.corpus_ids is not None else "Compared with what was retrieved",
-            ("cited", "is"),
-            ((doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)),
-        )
+        marks = dict.fromkeys(cited, "unknown") | dict.fromkeys(cited & known, "known")
+        corpus = "what was retrieved" if self.corpus_ids is None else "the corpus given"
+        add_table(f"Compared with {corpus}", ("cited", "is"), sorted(marks.items()))
         if not cited:
             return Score(add_outcome("Nothing is cited", 0.0))
         return Score(add_outcome("An unknown id is cited", 0.0) if cited - known else add_outcome("All are known", 1.0))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations
+from operator import itemgetter, mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -271,21 +272,19 @@ class IntraListDiversity(_EmbeddingMetric):
             single = Batch([sample], [output])
             embeddings = embed_texts(single, resolve_embedder(self.embed, what="embed"), [[d.text for d in documents]])
             vectors = [embeddings[document.text] for document in documents]
+        ids = [document.doc_id for document in documents]
         problems = {vector for vector in vectors if isinstance(vector, str)}
         numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]
         if NO_VECTOR in problems:
             return Score.skip(NO_VECTOR)
         if problems or len(set(map(len, numbers))) > 1:
             return Score.fail(next((reason for reason in UNUSABLE_REASONS if reason in problems), UNUSABLE_REASONS[0]))
-        pairs = [(before, at) for at in range(len(numbers)) for before in range(at)]
-        cosines = [math.fsum(a * b for a, b in zip(numbers[i], numbers[j], strict=True)) for i, j in pairs]
+        pairs = sorted(combinations(range(len(numbers)), 2), key=itemgetter(1))
+        cosines = [math.fsum(map(mul, numbers[first], numbers[second])) for first, second in pairs]
         add_table(
             "Every pair of documents, and the cosine of their vectors",
             ("rank", "document", "rank", "with", "cosine"),
-            (
-                (i + 1, documents[i].doc_id, j + 1, documents[j].doc_id, cosine)
-                for (i, j), cosine in zip(pairs, cosines, strict=True)
-            ),
+            ((i + 1, ids[i], j + 1, ids[j], cosine) for (i, j), cosine in zip(pairs, cosines, strict=True)),
         )
         return Score(1.0 - math.fsum(cosines) / len(cosines))
 

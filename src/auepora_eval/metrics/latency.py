@@ -253,24 +253,22 @@ class Throughput(TimingMetric):
         super().__post_init__()
         if self.concurrency is not None and self.by == "clock":
             raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
-        self._choose_reducer()
 
     @property
     def assumed_concurrency(self) -> int | None:
         """The number of requests in flight; by the clock it is not needed."""
         return (self.concurrency or 1) if self.by == "latency" else None
 
-    def _choose_reducer(self) -> None:
-        rate = AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
-        object.__setattr__(self, "reducer", rate)
+    @property
+    def reducer(self) -> Reducer:  # type: ignore[override]
+        """Answers per second, by latency or by the clock."""
+        return AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy with the concurrency of the run, unless it is set."""
         if self.by == "clock" or self.concurrency is not None or run.concurrency is None:
             return self
-        twin = with_option(self, "concurrency", run.concurrency)
-        twin._choose_reducer()
-        return twin
+        return with_option(self, "concurrency", run.concurrency)
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The timing; by the clock only if its start is known."""

@@ -243,7 +243,8 @@ def ndcg_at_k(
     find_hits(gold_ids, ranked_ids, k, min_relevance)
     gains = {doc_id: relevance_gain(level, gain, min_relevance) for doc_id, level in relevance_levels(gold_ids).items()}
     left = dict(gains)
-    ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
+    counted = ranked_ids[:k] if scores is None else ranked_ids
+    ranked_gains = [left.pop(doc_id, 0.0) for doc_id in counted]
     words = {
         "binary": f"1 from level {min_relevance} on, else 0",
         "exponential": "2^level − 1",

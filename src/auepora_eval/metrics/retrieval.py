@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -288,7 +289,8 @@ class NDCGAtK(OrderMetric):
         return logs if self.discount == "log2" else np.ones_like(logs)
 
     def _averaged(self, batch: Batch) -> Scores:
-        retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
+        lists = [output.retrieved for output in batch.outputs if output is not None]
+        retrieved = list(chain.from_iterable(lists))
         if retrieved and all(item.score is None for item in retrieved):
             raise BadValueError(
                 f"metric '{self.name}' averages over documents with equal scores, but no retrieved document has a "

@@ -30,11 +30,10 @@ from ..features.texts import (
 )
 from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
-from ..text.rouge_package import rouge_package_f1
 from ..text.sentences import split_sentences
 from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, visible_token, word_tokenizer
 from .answer_base import STEMMED, TOKENIZERS, ComparedMetric, Floats, TokenizedMetric, overlap_scores, tokenizer_label
-from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
+from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum, rouge_package_f1
 
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 _BLANKS = visible_token(" \n\t\u3000")

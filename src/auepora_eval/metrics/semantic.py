@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +36,7 @@ from ..models.embedders import (
 from ..models.loading import Device, ModelOptions, Precision, path_text
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .answer_base import AnswerMetric, ComparedMetric, Floats
+from .answer_base import AnswerMetric, ComparedMetric, EvidenceMetric, Floats
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
 
@@ -56,8 +57,8 @@ class TextPairScores:
 
 def problem_masks(problems: Sequence[str | None]) -> dict[str, Mask]:
     """Masks of the unmeasured rows, by reason."""
-    reasons = dict.fromkeys(filter(None, problems))
-    return {reason: np.array([problem == reason for problem in problems], np.bool_) for reason in reasons}
+    column = np.array(problems, dtype=object)
+    return {reason: column == reason for reason in dict.fromkeys(filter(None, problems))}
 
 
 def note_truncation(batch: Batch, metric: str, cut: Floats) -> None:
@@ -165,8 +166,8 @@ class TextPairMetric(SemanticMetricBase):
 
 def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
     """The cosines of text pairs by an embedder."""
-    vectors = embed_texts(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
-    flat = [pair for pairs in rows for pair in pairs]
+    vectors = embed_texts(batch, embed, [list(chain.from_iterable(pairs)) for pairs in rows])
+    flat = list(chain.from_iterable(rows))
     found = text_cosines(vectors, flat)
     # The answer is in every pair of its row; its truncation is counted once.
     cut = [
@@ -305,7 +306,7 @@ class CrossEncoderSimilarity(_ModelMetric):
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The activated logit of each pair."""
-        flat = [pair for pairs in rows for pair in pairs]
+        flat = list(chain.from_iterable(rows))
         if not flat:
             return TextPairScores(np.zeros(0), [], [])
         self.require_ready()
@@ -517,7 +518,7 @@ def _plain_mean(found: PairCosines) -> Score:
 
 @register("nli_grounding")
 @dataclass(frozen=True)
-class NliGrounding(AnswerMetric):
+class NliGrounding(EvidenceMetric, AnswerMetric):
     r"""Share of the answer's sentences that the retrieved documents entail, by an NLI model.
 
     .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
@@ -579,10 +580,6 @@ class NliGrounding(AnswerMetric):
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available, with a label for entailment."""
         entailment_index(self.pair_model.loaded(), self.entailment_label)
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(item.doc.text for item in output.retrieved[: self.k])
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer's sentences."""

@@ -342,6 +342,9 @@ class WrapperMetric(MetricOfMetric):
     """The wrapped metric: its name, ``{name: options}``, or a ``Metric``."""
 
 
+_WITHOUT_MARKS = str.maketrans("|[]", "   ")
+
+
 @register("sliced")
 @dataclass(frozen=True)
 class SlicedMetric(WrapperMetric):
@@ -400,7 +403,7 @@ class SlicedMetric(WrapperMetric):
         for path, values_given in self.where.items():
             values = values_given if isinstance(values_given, (list, tuple, set, frozenset)) else [values_given]
             parts.append(f"{path}={'/'.join(map(str, values))}")
-        return "".join(" " if mark in "|[]" else mark for mark in ",".join(parts))
+        return ",".join(parts).translate(_WITHOUT_MARKS)
 
     @property
     def predicate(self) -> Callable[[EvaluationSample], bool]:
@@ -573,7 +576,7 @@ class ContextNoiseAccuracy(WrapperMetric):
     def score(self, batch: Batch) -> Scores:
         """The base metric's outcomes; each sample's ratio is stored in its key."""
         scores, ratios = inner_scores(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
-        column = np.array([math.nan if ratio is None else ratio for ratio in ratios], dtype=np.float64)
+        column = np.array(ratios, dtype=np.float64)  # NaN where there is none
         missing = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
         if self.insufficient == "rgb_script":
             declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
@@ -581,8 +584,9 @@ class ContextNoiseAccuracy(WrapperMetric):
             scores = replace(scores, values=np.where(declined, column == 1, scores.values))
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         invalid = np.isnan(column) & ~missing & measured
-        usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
-        payloads = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
+        usable = column.astype(object)
+        usable[np.isnan(column)] = None
+        payloads = list(zip(usable.tolist(), scores.keys or [None] * len(batch), strict=True))
         scores = scores.replaced(invalid, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
         return with_family_keys(scores.replaced(missing, Status.SKIPPED, "no_noise_ratio", math.nan), batch, payloads)
 

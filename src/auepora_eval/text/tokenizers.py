@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import chain, product
 
 from .scripts import script_tokens
 
@@ -264,7 +265,7 @@ def unicode_tokens(text: str, *, stem: bool = True) -> list[str]:
             tokens[-1] += character
         else:
             inside = False
-    return [_stem(word) if word.isascii() else word for word in tokens] if stem else tokens
+    return [_stem_latin_token(word)[0] for word in tokens] if stem else tokens
 
 
 def _stem(word: str) -> str:
@@ -307,8 +308,7 @@ class ByteTokenizer:
         if self.prepare is not None:
             ready = self.prepare
             texts = [ready(text) if "\n" in text or not self.only_lines else text for text in texts]
-        # Searching every text takes a fraction of the time of counting the line ends of all.
-        joined = "\n".join([text.replace("\n", " ") if "\n" in text else text for text in texts])
+        joined = "\n".join([text.replace("\n", " ") for text in texts])
         if not joined.isascii():
             if self.compose:  # nothing is composed with a line end
                 joined = unicodedata.normalize("NFC", joined)
@@ -389,9 +389,9 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
         return Tokenizer(
             byte_tokenizer.name, lambda text: plain_words(text, case=case, punctuation=punctuation), byte_tokenizer
         )
-    spellings = [
-        word for article in ("a", "an", "the") for word in (_case_variants(article) if not case else [article])
-    ]
+    spellings = ["a", "an", "the"]
+    if not case:
+        spellings = list(chain.from_iterable(map(_case_variants, spellings)))
     return Tokenizer(
         f"{byte_tokenizer.name} without articles",
         lambda text: squad_words(text, case=case, punctuation=punctuation),
@@ -430,10 +430,7 @@ def unspaced_word_tokenizer(words: Tokenizer) -> Tokenizer:
 
 def _case_variants(word: str) -> list[str]:
     """All combinations of upper and lower case of a word."""
-    forms = [""]
-    for letter in word:
-        forms = [form + cased for form in forms for cased in (letter, letter.upper())]
-    return forms
+    return list(map("".join, product(*zip(word, word.upper(), strict=True))))
 
 
 # --- the tokenizer of ROUGE ------------------------------------------------------------------------------------------

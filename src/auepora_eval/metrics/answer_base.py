@@ -196,8 +196,8 @@ class ReferencedMetric(AnswerMetric):
 
     def score_alone(self, batch: Batch, value: Callable[[EvaluationSample, str], float]) -> Scores:
         """The scores of a batch by a function of a sample and its answer."""
-        values = np.array(list(map(value, batch.samples, answers(batch))))
-        return self.outcome(batch, values, skip=self.without_reference(batch))
+        values = [value(sample, answer) for sample, answer in zip(batch.samples, answers(batch), strict=True)]
+        return self.outcome(batch, np.array(values), skip=self.without_reference(batch))
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """A sample without a reference, or with an empty one that is no answer either, is skipped."""

@@ -162,7 +162,8 @@ def bleu_of_rows(counts: Integers, *, smooth_method: Smooth, smooth_value: float
             precision[none] = (100.0 / (halving * safe))[none]
         elif smooth_method == "floor":
             precision[none] = (100.0 * smooth_value / safe)[none]
-        logarithms.append(np.where(open_, list(map(_log, precision.tolist())), 0.0).tolist())
+        every = [_log(value) for value in precision.tolist()]
+        logarithms.append(np.where(open_, every, 0.0).tolist())
         used += open_
     any_match = counts[:, 2 : 2 + orders].any(axis=1)
     # Summed by sum(), as sacrebleu does: since Python 3.12 it rounds once, unlike repeated addition.

@@ -51,7 +51,7 @@ def cited_ids(output: SystemOutputs) -> set[str] | None:
     if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
     lists = [sentence["citations"] for sentence in sentences if sentence.get("citations") is not None]
-    return None if sentences and not lists else set(chain.from_iterable(map(require_ids, lists)))
+    return None if sentences and not lists else set(chain.from_iterable(require_ids(cited) for cited in lists))
 
 
 @dataclass(frozen=True)

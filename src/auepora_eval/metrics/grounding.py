@@ -313,4 +313,4 @@ class Groundedness(ConfiguredMetric, SampleMetric):
 def _expected_phrases(sample: EvaluationSample, key: str) -> list[str] | None:
     """The normalised phrases under a key of the metadata; ``None`` if they are not strings."""
     texts = metadata_texts(sample, key)
-    return None if texts is None else list(map(casefold_text, texts))
+    return None if texts is None else [casefold_text(text) for text in texts]

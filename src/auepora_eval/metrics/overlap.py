@@ -95,7 +95,7 @@ def tokenize_answer(answer: str, words: Tokenize, what: str = "Normalised") -> l
 def exact_match(answer: str | None, references: Texts | None, words: Tokenize = squad_words) -> float | None:
     """1 if the answer has the same tokens, in the same order, as a reference."""
     every = [words(text) for text in _as_list(references)]
-    compared = list(filter(None, every)) or every
+    compared = [tokens for tokens in every if tokens] or every
     if answer is None or not compared:
         return None
     tokens = tokenize_answer(answer, words)
@@ -279,7 +279,8 @@ def rouge_sentences(words: Sequence[str], *, is_cut: bool = False) -> list[list[
 
 
 def _ngram_set(sentences: Sequence[Sequence[str]], n: int) -> set[tuple[str, ...]]:
-    return set(ngrams(list(filter(None, chain.from_iterable(sentences))), n))
+    words = [word for word in chain.from_iterable(sentences) if word]
+    return set(ngrams(words, n))
 
 
 def _words_in_sequence(answer: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> set[str]:

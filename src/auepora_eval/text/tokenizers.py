@@ -391,7 +391,7 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
         )
     spellings = ["a", "an", "the"]
     if not case:
-        spellings = list(chain.from_iterable(map(_case_variants, spellings)))
+        spellings = list(chain.from_iterable(_case_variants(article) for article in spellings))
     return Tokenizer(
         f"{byte_tokenizer.name} without articles",
         lambda text: squad_words(text, case=case, punctuation=punctuation),
@@ -430,7 +430,7 @@ def unspaced_word_tokenizer(words: Tokenizer) -> Tokenizer:
 
 def _case_variants(word: str) -> list[str]:
     """All combinations of upper and lower case of a word."""
-    return list(map("".join, product(*zip(word, word.upper(), strict=True))))
+    return ["".join(form) for form in product(*zip(word, word.upper(), strict=True))]
 
 
 # --- the tokenizer of ROUGE ------------------------------------------------------------------------------------------

@@ -155,3 +155,14 @@ def test_other_scripts_with_the_unicode_tokenizer() -> None:
 def test_wrong_variants(variants: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="variants"):
         RougeScores(variants=variants)
+
+
+@pytest.mark.parametrize("compare_to", ["reference", "query"])
+def test_rouge_of_the_package_is_compared_alike_in_batches_and_one_by_one(compare_to: str) -> None:
+    sample = EvaluationSample("1", "blue harbour", reference_answer=Response("Green harbour."))
+    output = SystemOutputs([], Response("blue harbour"))
+    built = metric("rougeL_answer", flavour="rouge_package", compare_to=compare_to)
+    (result,) = evaluate([sample], [output], [built])
+    want = 1.0 if compare_to == "query" else 1 / 2  # Green and harbour against blue and harbour
+    assert result.value == pytest.approx(want, abs=1e-7)
+    assert built.reference(sample, output).value == result.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..core.batch import Batch
@@ -37,16 +38,11 @@ def first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def without_blanks(text: str) -> str:
-    """A text without blanks."""
-    return text.replace(" ", "")
-
-
 EDITS: Mapping[Edit, Callable[[str], str]] = {
     "strip": str.strip,
     "first_line": first_line,
     "remove_citations": without_citations,
-    "remove_blanks": without_blanks,
+    "remove_blanks": methodcaller("replace", " ", ""),
 }
 
 
@@ -78,16 +74,13 @@ class EditedAnswer(WrapperMetric):
     )
     follows_base: ClassVar[bool] = True
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if is_paired_metric(self.inner):
             raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")
         self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
-
-    @property
-    def worst(self) -> float | None:
-        """The wrapped metric's worst value."""
-        return self.inner.worst
 
     def edited(self, output: SystemOutputs) -> SystemOutputs:
         """The output with its answer edited."""

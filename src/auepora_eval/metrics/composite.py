@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
@@ -31,11 +31,14 @@ class CombinedMetric(ConfiguredMetric):
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(suggested=False)
+    part_option: ClassVar[str] = "base"
+    """The option with the other metric, or with several."""
 
     @property
-    @abstractmethod
     def parts(self) -> Sequence[Any]:
         """The other metrics, as they were given."""
+        given = getattr(self, self.part_option)
+        return given if isinstance(given, tuple) else (given,)
 
     @abstractmethod
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
@@ -124,6 +127,7 @@ class Composite(CombinedMetric):
     weights: tuple[float, ...] | None = field(default=None, metadata={"convert": tuple})
     mean: Literal["weighted", "harmonic", "min", "product"] = "weighted"
 
+    part_option: ClassVar[str] = "of"
     metadata = declare(
         examples=(
             "composite",
@@ -149,11 +153,6 @@ class Composite(CombinedMetric):
         low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
         object.__setattr__(self, "target", self.inner_metrics()[0].target)
         set_metadata(self, range=(low, high))
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The metrics."""
-        return self.of
 
     def _mean(self, values: Sequence[float]) -> float:
         match self.mean:
@@ -218,11 +217,6 @@ class Truthfulness(CombinedMetric):
         lowest = -1.0 if self.part == "score" else 0.0
         set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
 
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The metric that is asked where the rules do not decide."""
-        return (self.base,)
-
     def _ruled(self, answer: str, references: Sequence[str]) -> float | None:
         """The value where the rules decide; ``None`` where ``base`` does."""
         if any(phrase in answer for phrase in self.missing_phrases):
@@ -277,11 +271,6 @@ class OverAnswered(CombinedMetric):
         object.__setattr__(self, "base", metric(self.base))
         super().__post_init__()
         set_metadata(self, range=self.base.range)
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The other metric."""
-        return (self.base,)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """The other metric's outcome, unless the answer is a refusal."""

@@ -163,6 +163,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         signature={"noise": SignatureOption("noise_scenarios", write=join_scenarios), "base_set": "base_set"},
     )
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
@@ -179,11 +181,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
         """The noise scenarios."""
         return self.noise_scenarios
-
-    @property
-    def worst(self) -> float | None:
-        """The base metric's worst value, for failed noisy samples."""
-        return self.inner.worst
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The ratio of both means over pairs by the base metric's plain definition."""
@@ -411,6 +408,8 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     )
     base_role: ClassVar[str] = "similarity"
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
@@ -429,11 +428,6 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
         """The counterfactual scenarios."""
         return self.counterfactual_scenarios
-
-    @property
-    def worst(self) -> float | None:
-        """The worst value of the similarity."""
-        return self.inner.worst
 
     def required_fields(self) -> list[str]:
         """None: the reference is an answer of the system."""

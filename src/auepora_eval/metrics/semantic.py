@@ -210,16 +210,9 @@ class EmbeddingSimilarity(TextPairMetric):
         return score_cosines(batch, resolve_embedder(self.embed_fn), rows)
 
 
-@dataclass(frozen=True)
-class _ModelMetric(ModelOptions, TextPairMetric):
-    """A metric with its own model."""
-
-    model: str = field(metadata={"convert": path_text})
-
-
 @register("sbert_similarity")
 @dataclass(frozen=True)
-class SbertSimilarity(_ModelMetric):
+class SbertSimilarity(ModelOptions, TextPairMetric):
     r"""Cosine of the answer's vector with that of the reference, by a sentence-transformers model.
 
     .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
@@ -257,7 +250,7 @@ class SbertSimilarity(_ModelMetric):
 
 @register("cross_encoder_similarity")
 @dataclass(frozen=True)
-class CrossEncoderSimilarity(_ModelMetric):
+class CrossEncoderSimilarity(ModelOptions, TextPairMetric):
     r"""Similarity of answer and reference, by a cross-encoder that reads both together.
 
     .. math:: f(\text{reference}, \text{answer})

@@ -259,6 +259,8 @@ class MetricOfMetric(ConfiguredMetric):
     """How signatures name the other metric."""
     base_option: ClassVar[str] = "base"
     """The option with the other metric: its name, ``{name: options}``, or a ``Metric``."""
+    has_worst_of_base: ClassVar[bool] = False
+    """Whether a failed answer counts at the worst value of the other metric."""
     metadata = declare(
         counts_system_failures=False,  # the wrapped metric has counted them
     )
@@ -283,6 +285,11 @@ class MetricOfMetric(ConfiguredMetric):
             output_skips=own.output_skips | given.output_skips,
         )
         super().__post_init__()
+
+    @property
+    def worst(self) -> float | None:
+        """The worst value of the wrapped metric, where failures count as they do there."""
+        return self.inner.worst if self.has_worst_of_base else super().worst
 
     @property
     def wrapped(self) -> Any:
@@ -376,6 +383,8 @@ class SlicedMetric(WrapperMetric):
     )
     follows_base: ClassVar[bool] = True
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if isinstance(self.where, Mapping):
             for path in self.where:
@@ -388,11 +397,6 @@ class SlicedMetric(WrapperMetric):
         super().__post_init__()
         self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
-
-    @property
-    def worst(self) -> float | None:
-        """The wrapped metric's worst value."""
-        return self.inner.worst
 
     @property
     def condition(self) -> str:
@@ -549,6 +553,8 @@ class ContextNoiseAccuracy(WrapperMetric):
         signature={"insufficient": "insufficient"},
     )
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
@@ -563,11 +569,6 @@ class ContextNoiseAccuracy(WrapperMetric):
         self.copy_attributes("range", "higher_is_better", "binary", "stat_names")
         known = isinstance(inner.reducer, (Mean, SumsReducer))
         object.__setattr__(self, "reducer", inner.reducer if known else _BaseReducer(inner.reducer))
-
-    @property
-    def worst(self) -> float | None:
-        """The base metric's worst value."""
-        return self.inner.worst
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample has a noise ratio, and the base metric applies."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
+from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.metrics.rouge import RougeL, RougeLQuery, RougeScores
 from helpers.requirements import examples, need, need_data
 from helpers.texts import TEXT
@@ -162,7 +163,10 @@ def test_rouge_of_the_package_is_compared_alike_in_batches_and_one_by_one(compar
     sample = EvaluationSample("1", "blue harbour", reference_answer=Response("Green harbour."))
     output = SystemOutputs([], Response("blue harbour"))
     built = metric("rougeL_answer", flavour="rouge_package", compare_to=compare_to)
+    assert isinstance(built, BatchMetric)
     (result,) = evaluate([sample], [output], [built])
     want = 1.0 if compare_to == "query" else 1 / 2  # Green and harbour against blue and harbour
     assert result.value == pytest.approx(want, abs=1e-7)
-    assert built.reference(sample, output).value == result.value
+    plain = built.reference(sample, output)
+    assert plain is not None
+    assert plain.value == result.value

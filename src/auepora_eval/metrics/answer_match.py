@@ -482,7 +482,10 @@ def reference_slots(sample: EvaluationSample) -> list[list[Sequence[str]]] | Non
 def _spellings(slots: Any) -> list[Sequence[str]] | None:
     if not isinstance(slots, (list, tuple)):
         return None
-    spellings = [[slot] if isinstance(slot, str) else slot for slot in slots]
-    if not all(isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) for names in spellings):
-        return None
+    spellings: list[Sequence[str]] = []
+    for slot in slots:
+        names = [slot] if isinstance(slot, str) else slot
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            return None
+        spellings.append(names)
     return spellings

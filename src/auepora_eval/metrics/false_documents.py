@@ -34,7 +34,7 @@ from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
 from .answer_base import AnnotatedMetric, metadata_texts
-from .overlap import contains_all
+from .overlap import contains_all, yes_no
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,
@@ -165,7 +165,7 @@ class ErrorDetectionRate(_AnswerToDocuments):
             normalize = str if self.match_case else normalize_text
             normalized = normalize(answer)
             in_answer = [normalize(cue) in normalized for cue in self.cues]
-            rows = ((cue, "yes" if is_found else "no") for cue, is_found in zip(self.cues, in_answer, strict=True))
+            rows = ((cue, yes_no(is_found)) for cue, is_found in zip(self.cues, in_answer, strict=True))
             add_table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
             found = any(in_answer)
         return Score(add_outcome("The answer says so" if found else "The answer does not say so", float(found)))

@@ -29,7 +29,7 @@ from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, metadata_texts, tokenizer_label
-from .overlap import ngrams, tokenize_answer
+from .overlap import ngrams, tokenize_answer, yes_no
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
             f"Each of the {len(units)} {self.unit_name} of the answer",
             (self.unit_name, "found", "in"),
             (
-                (" ".join(unit), "yes" if ids else "no", join_items(list(dict.fromkeys(ids))[:3], nothing=""))
+                (" ".join(unit), yes_no(bool(ids)), join_items(list(dict.fromkeys(ids))[:3], nothing=""))
                 for unit, ids in zip(units, found_in, strict=True)
             ),
         )
@@ -303,8 +303,8 @@ class Groundedness(ConfiguredMetric, SampleMetric):
         present = [text for text in forbidden if text.strip() and text in answer]
         if is_recording():
             add_step(f"The answer, with case and white space folded: {quote_text(answer)}")
-            rows = [("must contain", text, "no" if text in missing else "yes") for text in required]
-            rows += [("forbidden", text, "yes" if text in present else "no") for text in forbidden]
+            rows = [("must contain", text, yes_no(text not in missing)) for text in required]
+            rows += [("forbidden", text, yes_no(text in present)) for text in forbidden]
             add_table("What the sample expects", ("", "text", "in the answer"), rows)
             add_outcome(f"{len(missing)} missing, {len(present)} forbidden", float(not missing and not present))
         return Score(not missing and not present)

@@ -68,6 +68,11 @@ def _as_list(texts: Texts | None) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts or ())
 
 
+def yes_no(is_so: bool) -> str:
+    """A cell of a table."""
+    return "yes" if is_so else "no"
+
+
 def format_words(words: Iterable[str]) -> str:
     """Tokens with visible separators."""
     return " · ".join(words) or "no words"
@@ -189,7 +194,7 @@ def contains_all(answer: str, slots: Sequence[Sequence[str]], words: Tokenize) -
             "Of each thing to be named, one spelling must stand in it",
             ("thing", "spelling", "contained"),
             (
-                (place, phrase, "yes" if phrase in text else "no")
+                (place, phrase, yes_no(phrase in text))
                 for place, phrases in enumerate(spellings, start=1)
                 for phrase in filter(None, phrases)
             ),

@@ -101,14 +101,13 @@ def find_hits(gold: Gold, ranked: Sequence[str], k: int | None, min_relevance: i
         labels = [f"{doc_id} (level {levels[doc_id]})" if graded else doc_id for doc_id in sorted(relevant)]
         threshold = "" if min_relevance == 1 else f" (level {min_relevance} or more)"
         add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(relevant)}", len(relevant))
-        marks = {rank: f"hit {place}" for place, rank in enumerate(ranks, start=1)}
+        positions = list(enumerate(ranked[:k], start=1))
+        marks = {rank: "returned before" for rank, doc_id in positions if doc_id in ranked[: rank - 1]}
+        marks |= {rank: f"hit {place}" for place, rank in enumerate(ranks, start=1)}
         add_table(
             f"{'All' if k is None else f'The first {k}'} positions ({len(ranked)} returned)",
             ("rank", "document", "level", "hit"),
-            (
-                (rank, doc_id, levels.get(doc_id), marks.get(rank, "returned before" if doc_id in ranked[:at] else ""))
-                for at, (rank, doc_id) in enumerate(enumerate(ranked[:k], start=1))
-            ),
+            ((rank, doc_id, levels.get(doc_id), marks.get(rank, "")) for rank, doc_id in positions),
         )
     return relevant, ranks
 

@@ -304,13 +304,16 @@ class CrossEncoderSimilarity(ModelOptions, TextPairMetric):
             return TextPairScores(np.zeros(0), [], [])
         self.require_ready()
         known = pair_logits(batch, self.pair_model, rows)
-        found = [known[pair] for pair in flat]
         activate = ACTIVATIONS[activation_name(self.pair_model) or "sigmoid"][0]
-        numbers = np.array([0.0 if isinstance(logits, InferenceFailure) else logits[0][0] for logits in found])
-        problems = [logits.reason if isinstance(logits, InferenceFailure) else None for logits in found]
-        return TextPairScores(
-            activate(numbers), problems, [not isinstance(logits, InferenceFailure) and logits[1] for logits in found]
-        )
+        numbers, cut = np.zeros(len(flat)), [0] * len(flat)
+        problems: list[str | None] = [None] * len(flat)
+        for place, pair in enumerate(flat):
+            found = known[pair]
+            if isinstance(found, InferenceFailure):
+                problems[place] = found.reason
+            else:
+                numbers[place], cut[place] = found[0][0], found[1]
+        return TextPairScores(activate(numbers), problems, cut)
 
 
 # --- context relevance and redundancy by embeddings: cosines of queries and retrieved documents ----------------------

@@ -16,7 +16,7 @@ from ..errors import BadValueError
 from ..render.html import pluralize
 from ..stats.groups import TermGroup, TermIncidence, failure_groups
 from ..stats.intervals import Bools
-from ..text.terms import content_terms
+from ..text.tokenizers import content_terms
 from .columns import SampleColumns
 from .diagnosis import Quantity, difference, proportion
 from .filters import Condition, list_rows

@@ -240,8 +240,7 @@ class _TokenOverlap(_NormalisedMetric):
             return 0.0
         if overlap.answer_size == overlap.reference_size == 0:
             return float(self.both_empty)
-        value: float = getattr(overlap, self.part)
-        return value
+        return float(getattr(overlap, self.part))
 
 
 @register("token_f1")

@@ -346,11 +346,10 @@ class BleuScore(ReferencedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence BLEU by the plain definition."""
-        if self.level == "sample":
-            tokenize_answer(answer, self.words.tokenize, "Tokens")
-            return Score(self._value_alone(sample, answer))
         words = self.words.tokenize
         tokens = tokenize_answer(answer, words, "Tokens")
+        if self.level == "sample":
+            return Score(self._value_alone(sample, answer))
         counts = bleu_counts(tokens, list(map(words, sample.references)), self.max_order)
         smooth, value = self.smooth_method, self._smooth_value
         return Score(bleu_of_counts(counts, smooth_method=smooth, smooth_value=value, effective_order=True))

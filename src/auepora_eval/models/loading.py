@@ -195,9 +195,10 @@ class ModelSource(ModelOptions):
         """
         if not self.is_local:
             name = Path(self.model).name if Path(self.model).is_absolute() else self.model
-            return _plain(name if self.revision is None else f"{name}@{self.revision}")
+            shown = name if self.revision is None else f"{name}@{self.revision}"
+            return shown.replace("|", "/")
         path = Path(self.model).expanduser()
-        return _plain(f"{path.resolve().name}-{fingerprint(path)[:8]}")
+        return f"{path.resolve().name}-{fingerprint(path)[:8]}".replace("|", "/")
 
     def signature_options(self) -> dict[str, str]:
         """Shown in a signature: the model, and the precision if it is not float32."""
@@ -228,10 +229,6 @@ def build_with_options(make: Callable[..., T], kind: str, options: object) -> T:
     if "model" not in options:
         raise BadValueError(f"{kind} needs its option 'model'")
     return make(**options)
-
-
-def _plain(text: str) -> str:
-    return text.replace("|", "/")
 
 
 _fingerprints: dict[tuple[object, ...], str] = {}

@@ -1,4 +1,4 @@
-"""Tokenizers: a plain definition each, and an equal fast form for many texts; also casefolding, stems, stop words."""
+"""Tokenizers: a plain definition each, and an equal fast form for many texts; casefolding, stems, stop words, terms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain, product
 
-from .scripts import script_tokens
+from .scripts import is_unspaced, script_tokens, word_bounds
 
 # --- the Porter stemmer with nltk's extensions: ``relational`` and ``relate`` become the same ``relat`` --------------
 # The algorithm is M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980: five steps, each a table of
@@ -664,3 +664,29 @@ id ill youre youve youd youll hes shes weve theyre theyve theyd theyll thats the
 
 STOP_WORDS = frozenset(" ".join((_DETERMINERS, _PRONOUNS, _VERBS, _PREPOSITIONS, _CONNECTIVES, _CONTRACTIONS)).split())
 """In lower case and without punctuation, as ``plain_words`` gives words."""
+
+
+def content_terms(text: str) -> set[str]:
+    """Words that are no stop words, in lower case, and pairs of neighbours among them.
+
+    In a script without spaces a character is a word, and a pair is two characters next to each other.
+
+    >>> sorted(content_terms("What is the first episode?"))
+    ['episode', 'first', 'first episode']
+    >>> sorted(content_terms("如何退款？"))
+    ['何', '何退', '如', '如何', '款', '退', '退款']
+    """
+    text = unicodedata.normalize("NFC", text).lower()
+    found: set[str] = set()
+    before, before_end = "", 0
+    for start, end in zip(*word_bounds(text), strict=True):
+        word = text[start:end]
+        if word in STOP_WORDS:
+            continue
+        found.add(word)
+        if not (is_unspaced(before) and is_unspaced(word)):
+            found.add(f"{before} {word}".strip())
+        elif start == before_end:
+            found.add(f"{before}{word}")
+        before, before_end = word, end
+    return found

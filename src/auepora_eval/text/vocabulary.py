@@ -397,8 +397,7 @@ def concatenate_ranges(starts: Positions, ends: Positions) -> Positions:
     lengths = ends - starts
     bounds = np.cumsum(lengths)
     total = int(bounds[-1]) if len(bounds) else 0
-    places: Positions = np.arange(total) + np.repeat(starts - (bounds - lengths), lengths)
-    return places
+    return np.asarray(np.arange(total) + np.repeat(starts - (bounds - lengths), lengths))
 
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])

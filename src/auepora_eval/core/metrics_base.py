@@ -528,15 +528,20 @@ def _resolve_conventions(conventions: Conventions | None, overrides: tuple[tuple
     return Conventions.of(conventions, **dict(overrides))
 
 
+def with_option(metric: MetricT, name: str, value: object) -> MetricT:
+    """A copy of the metric with another value of an option, which is not checked again."""
+    clone = copy.copy(metric)
+    object.__setattr__(clone, name, value)  # built-in metrics are frozen; this is a fresh copy
+    return clone
+
+
 def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
     """A copy of the metric with these conventions, unless it has its own; gold is matched in one way by all."""
     if not isinstance(metric, BatchMetric):
         return metric
     if metric.conventions is not None:
         return metric if conventions.match == "id" else with_match(metric, conventions.match)
-    clone = copy.copy(metric)
-    object.__setattr__(clone, "conventions", conventions)  # built-in metrics are frozen; this is a fresh copy
-    return clone
+    return with_option(metric, "conventions", conventions)
 
 
 def with_match(metric: MetricT, match: Match) -> MetricT:
@@ -546,9 +551,7 @@ def with_match(metric: MetricT, match: Match) -> MetricT:
     own = metric.conventions or Conventions.of()
     if own.match == match or own.name in ID_PRESETS:
         return metric
-    clone = copy.copy(metric)
-    object.__setattr__(clone, "conventions", replace(own, match=match))
-    return clone
+    return with_option(metric, "conventions", replace(own, match=match))
 
 
 def with_name(metric: MetricT, name: str) -> MetricT:

@@ -159,10 +159,6 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         """Raise unless the packages and the model are available."""
         self.classifier.require_ready()
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(document.text for document in self.evidence_documents(sample, output))
-
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""
         evidence = evidence_texts(batch, self.evidence_source, self.k)
@@ -176,9 +172,9 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
             inputs = [SpanInput(batch.samples[row].query, tuple(documents[row]), texts[row]) for row in measured]
             for row, own in zip(measured, model.windows(inputs), strict=True):
                 windows[row] = own
-            pairs = [[one.pair for one in own] for own in windows]
+            pairs = [[window.pair for window in own] for own in windows]
             found = cached_inference(
-                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda one: len(one[0])
+                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda outcome: len(outcome[0])
             )
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 4))
         keys: list[AnswerSpans | None] = [None] * len(batch)

@@ -22,7 +22,7 @@ from ..render.html import interval_text, pluralize, value_text
 from ..render.tables import p_text
 from ..stats.groups import TermGroup, TermIncidence, failure_groups
 from ..stats.intervals import Bools
-from ..text.terms import content_terms
+from ..text.tokenizers import content_terms
 from .columns import SampleColumns
 from .filters import Condition
 from .rows import list_rows

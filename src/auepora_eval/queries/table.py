@@ -27,7 +27,7 @@ from ..io.sample_sets import SampleSet
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
-from ..text.terms import content_terms
+from ..text.tokenizers import content_terms
 from .columns import ABSENT, ANSWERED, REFUSED, Bytes, KnownValues, RunColumns, ScoreColumn
 
 _MAX_SEARCHES = 32

@@ -394,27 +394,6 @@ _TOO_FEW = "fewer than two pairs"
 _CONSTANT = "one of the two is the same everywhere"
 
 
-def pearson(a: Sequence[Any], b: Sequence[Any]) -> float:
-    """Pearson's r of the pairs in which neither number is missing (``None`` or NaN)."""
-    return _pearson(*_paired_columns(a, b))
-
-
-def spearman(a: Sequence[Any], b: Sequence[Any]) -> float:
-    """Spearman's rho: Pearson's r of the ranks; equal numbers share the mean of their ranks."""
-    return _spearman(*_codes(a, b))
-
-
-def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
-    r"""Kendall's tau-b.
-
-    .. math:: \tau_b = \frac{C - D}{\sqrt{(C + D + T_a)(C + D + T_b)}}
-
-    C pairs are in the same order in both columns, D in opposite order, :math:`T_a` are tied in b alone and :math:`T_b`
-    in a alone.
-    """
-    return _kendall(*_codes(a, b))
-
-
 def pearson_report(
     a: Sequence[Any],
     b: Sequence[Any],
@@ -424,7 +403,10 @@ def pearson_report(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """``pearson`` with an interval from resampling the pairs, or their ``clusters``."""
+    """Pearson's r of the pairs in which neither number is missing (``None`` or NaN).
+
+    The interval is from resampling the pairs, or their ``clusters``.
+    """
     codes = _clusters_of_pairs(a, b, clusters)
     return _correlation_report(_pearson, _paired_columns(a, b), codes, draws=draws, seed=seed, level=level)
 
@@ -432,14 +414,20 @@ def pearson_report(
 def spearman_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """``spearman`` with an interval from resampling the pairs."""
+    """Spearman's rho: Pearson's r of the ranks; equal numbers share the mean of their ranks."""
     return _correlation_report(_spearman, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
 def kendall_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """``kendall`` with an interval from resampling the pairs."""
+    r"""Kendall's tau-b.
+
+    .. math:: \tau_b = \frac{C - D}{\sqrt{(C + D + T_a)(C + D + T_b)}}
+
+    C pairs are in the same order in both columns, D in opposite order, :math:`T_a` are tied in b alone and :math:`T_b`
+    in a alone.
+    """
     return _correlation_report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
 
 

@@ -76,16 +76,10 @@ class GateOutcome:
     """Whether it is the default coverage gate of a gated metric, which the user did not write."""
     warning: str | None = None
     """A caveat of the outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedGate(GateOutcome):
-    """The outcome of a gate with what the short form says about it; this is not stored."""
-
     brief: str = ""
-    """The reason with as many digits as the interval allows."""
+    """The reason with as many digits as the interval allows, for the short form; this is not stored."""
     is_doubtful: bool = False
-    """Whether the interval may be too narrow."""
+    """Whether the interval may be too narrow; this is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +147,8 @@ class GateReport:
 
 def _outcome_dict(outcome: GateOutcome) -> dict[str, Any]:
     document = asdict(outcome)
-    return {name: document[name] for name in GateOutcome.__dataclass_fields__}
+    del document["brief"], document["is_doubtful"]
+    return document
 
 
 # --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
@@ -264,14 +259,14 @@ def check_gates(
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
-def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> CheckedGate:
+def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> GateOutcome:
     """The outcome of a coverage gate, with its reason in few digits as well."""
     return _with_brief(partial(coverage_outcome, gate, results.get(str(gate.metric)), implied=implied))
 
 
-def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:
+def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> GateOutcome:
     """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
-    return CheckedGate(**asdict(check()), brief=check(short=True).reason, is_doubtful=bool(flags))
+    return replace(check(), brief=check(short=True).reason, is_doubtful=bool(flags))
 
 
 def _flags(result: MetricResult | None) -> Sequence[str]:
@@ -690,7 +685,9 @@ def check_run(
         if record.run_id in samples.runs:
             reason = selection_note({record.run_id: record.run_id})
             checked = check_gates(gates, results)
-            outcomes = [replace(one, status="inconclusive", reason=reason) for one in checked if not one.implied]
+            outcomes = [
+                replace(one, status="inconclusive", reason=reason, brief=reason) for one in checked if not one.implied
+            ]
             implied = [one for one in checked if one.implied]
             return replace(checked, outcomes=(*outcomes, *implied), sample_set=samples)
     report = _check_results(
@@ -724,10 +721,8 @@ def _with_unusable(outcome: GateOutcome, judges: Sequence[str]) -> GateOutcome:
     warning = "; ".join(filter(None, [outcome.warning, *judges]))
     if outcome.status != "passed":
         return replace(outcome, warning=warning)
-    reason = f"{outcome.reason}, but its judge is not usable"
-    if isinstance(outcome, CheckedGate):
-        outcome = replace(outcome, brief=f"{outcome.brief}, but its judge is not usable")
-    return replace(outcome, status="inconclusive", reason=reason, warning=warning)
+    reason, brief = (f"{text}, but its judge is not usable" for text in (outcome.reason, outcome.brief))
+    return replace(outcome, status="inconclusive", reason=reason, brief=brief, warning=warning)
 
 
 def _check_results(

@@ -52,12 +52,12 @@ from .pairing import (
     shared_samples,
 )
 from .queries import compare_run_outputs, require_same_chunks
-from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
+from .stores import Store, open_store, register_decision, version_notes
 from .sweeps import PickedRun, picked_runs, picked_text
 from .types import (
     CompareReport,
+    ComparisonFindings,
     ComparisonInput,
-    GuardrailOutcome,
     MetricComparison,
     guardrails_document,
     run_labels,
@@ -125,72 +125,32 @@ class LeaderboardMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaderboard:
+class Leaderboard(ComparisonFindings):
     """Two or more runs compared with each other on every metric."""
 
     run_ids: tuple[str, ...]
     names: tuple[str, ...]
     metrics: list[LeaderboardMetric]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be compared, and why."""
     samples: int = 0
     """How many samples all runs have."""
-    missing: tuple[int, ...] = ()
-    """How many outputs each run lacks, of these samples."""
     notes: tuple[str, ...] = ()
     """Further notes on the runs, which are called A, B, ... in them."""
     only: tuple[int, ...] = ()
     """For each run how many of its samples some other run lacks."""
-    register: DecisionRegister | None = None
-    """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
-    sample_set: str | None = None
-    """The name of the set of samples that the runs were compared on; ``None`` for all samples that they share."""
-    refused_primary: tuple[str, ...] = ()
-    """The primary metrics among those that cannot be compared."""
-    guardrails: tuple[GuardrailOutcome, ...] = ()
-    """Of two runs: the metrics that must not get worse by more than a margin."""
-    fallen: tuple[str, ...] = ()
-    """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
-    metric_labels: Mapping[str, str] = field(default_factory=dict)
-    """The names of metrics for display."""
-    ranked: tuple[str, ...] = ()
-    """The names of the compared metrics: the main one first, those that are equal in all runs last."""
-    rivals: int = 0
-    """Comparisons that share the error rate and are not shown: those of a sweep in which one of two runs was picked."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
         """The leaderboard of two runs that were compared; without ``names`` they are called by their ids."""
         run_ids = report.run_a, report.run_b
-        return cls(
-            run_ids,
-            run_ids if names is None else tuple(names),
-            [
-                LeaderboardMetric(
-                    metric.name,
-                    metric.target,
-                    metric.higher_is_better,
-                    (metric.a, metric.b),
-                    (LeaderboardPair(0, 1, metric),),
-                )
-                for metric in report.metrics
-            ],
-            report.refused,
-            max(
-                (metric.n if metric.two_stage is None else metric.two_stage["samples"] for metric in report.metrics),
-                default=0,
-            ),
-            report.missing,
-            tuple(report.notes),
-            register=report.register,
-            sample_set=report.sample_set,
-            refused_primary=report.refused_primary,
-            guardrails=report.guardrails,
-            fallen=report.fallen,
-            metric_labels=report.metric_labels,
-            ranked=report.ranked,
-            rivals=report.rivals,
-        )
+        metrics: list[LeaderboardMetric] = []
+        samples = 0
+        for found in report.metrics:
+            pair = LeaderboardPair(0, 1, found)
+            values = (found.a, found.b)
+            metrics.append(LeaderboardMetric(found.name, found.target, found.higher_is_better, values, (pair,)))
+            samples = max(samples, found.n if found.two_stage is None else found.two_stage["samples"])
+        names = run_ids if names is None else tuple(names)
+        return cls(run_ids, names, metrics, samples, tuple(report.notes), **report.findings())
 
     def metric_label(self, name: str) -> str:
         """The name of a metric for display."""
@@ -338,24 +298,25 @@ def build_leaderboard(
     uncertain = {given.name: given.cut for given in undecided if given.cut}
     refused = {**built.refused, **uncertain}
     compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
+    notes = [
+        *([] if samples is None else [samples.note]),
+        *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
+        *guardrail_notes,
+        *(run.note("AB"[run.place]) for run in picked),
+        *rival_notes,
+        *built.notes,
+        *_empty_answer_notes(store, run_ids, compared),
+        *_control_notes(store, run_ids),
+    ]
     return Leaderboard(
         run_ids,
         tuple(record.name for record in records),
         compared,
-        refused,
         len(built.shared.ids),
-        tuple(built.missing),
-        (
-            *([] if samples is None else [samples.note]),
-            *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
-            *guardrail_notes,
-            *(run.note("AB"[run.place]) for run in picked),
-            *rival_notes,
-            *built.notes,
-            *_empty_answer_notes(store, run_ids, compared),
-            *_control_notes(store, run_ids),
-        ),
-        tuple(built.shared.only),
+        tuple(notes),
+        only=tuple(built.shared.only),
+        refused=refused,
+        missing=tuple(built.missing),
         sample_set=None if samples is None else samples.name,
         refused_primary=tuple(name for name in refused if name in built.primary),
         guardrails=outcomes,
@@ -495,21 +456,13 @@ def _reduce(
 
 
 @dataclass(frozen=True, slots=True)
-class MetricComparisons:
+class MetricComparisons(ComparisonFindings):
     """Every metric that two runs can be compared on, and why not on the others."""
 
     metrics: list[MetricComparison]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be compared, and why."""
     only_in_a: int = 0
     """How many samples only the first run has."""
     only_in_b: int = 0
-    missing: tuple[int, int] = (0, 0)
-    """How many outputs each run lacks, of the samples that both have."""
-    guardrails: tuple[GuardrailOutcome, ...] = ()
-    """The metrics that must not get worse by more than a margin."""
-    fallen: tuple[str, ...] = ()
-    """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
 
     @property
     def by_name(self) -> dict[str, MetricComparison]:
@@ -534,16 +487,8 @@ def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, *
     The options are those of ``build_leaderboard``.
     """
     board = build_leaderboard(store, [record_a, record_b], **options)
-    (only_in_a, only_in_b), (missing_a, missing_b) = board.only, board.missing
-    return MetricComparisons(
-        board.comparisons,
-        board.refused,
-        only_in_a,
-        only_in_b,
-        missing=(missing_a, missing_b),
-        guardrails=board.guardrails,
-        fallen=board.fallen,
-    )
+    only_in_a, only_in_b = board.only
+    return MetricComparisons(board.comparisons, only_in_a, only_in_b, **board.findings())
 
 
 def picked_comparisons(
@@ -679,25 +624,13 @@ def compare_runs(
             is_part=samples is not None and golden is None,
         )
         board = board.record_in(opened, [record_a, record_b])
-    missing_a, missing_b = board.missing
+    differences = {comparison.name: comparison.to_dict() for comparison in board.comparisons}
     return replace(
         report,
         notes=list(dict.fromkeys([*report.notes, *board.notes])),
-        deltas={
-            **report.deltas,
-            "metrics": {comparison.name: comparison.to_dict() for comparison in board.comparisons},
-        },
+        deltas={**report.deltas, "metrics": differences},
         metrics=board.comparisons,
-        refused=board.refused,
-        missing=(missing_a, missing_b),
-        register=board.register,
-        sample_set=board.sample_set,
-        refused_primary=board.refused_primary,
-        guardrails=board.guardrails,
-        fallen=board.fallen,
-        metric_labels=board.metric_labels,
-        ranked=board.ranked,
-        rivals=board.rivals,
+        **board.findings(),
     )
 
 

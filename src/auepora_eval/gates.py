@@ -242,9 +242,13 @@ def check_gates(
     for gate in parsed:
         match gate:
             case CoverageGate():
-                matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
+                matching = [
+                    checked for checked, implied in coverage if not implied and gate.metric in (None, checked.metric)
+                ]
                 texts = {outcome.gate for outcome in outcomes}
-                outcomes += [_check_coverage(one, results_by_name) for one in matching if one.text not in texts]
+                outcomes += [
+                    _check_coverage(checked, results_by_name) for checked in matching if checked.text not in texts
+                ]
             case ValueGate():
                 result = results_by_name.get(gate.metric)
                 outcomes.append(_with_brief(partial(_check_value, gate, result), _flags(result)))
@@ -255,7 +259,7 @@ def check_gates(
                 pair = (comparison or {}).get(gate.metric)
                 flags = () if pair is None else pair.flags
                 outcomes.append(_with_brief(partial(_check_difference, gate, baseline, picked), flags))
-    outcomes += [_check_coverage(one, results_by_name, implied=True) for one, implied in coverage if implied]
+    outcomes += [_check_coverage(checked, results_by_name, implied=True) for checked, implied in coverage if implied]
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
@@ -405,7 +409,7 @@ def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) 
     if (
         gate.part != "point"
         or not bounds
-        or {status_of([one], gate.operator, gate.threshold) for one in bounds} == {status}
+        or {status_of([bound], gate.operator, gate.threshold) for bound in bounds} == {status}
     ):
         return None
     low, high = bounds
@@ -436,20 +440,20 @@ class BaselineComparison:
             return self.without
         if name not in self.comparison:
             return f"{name} cannot be compared: {self.refused.get(name, 'not both runs have it')}"
-        one = self.comparison[name]
-        name = one.label or name
-        if one.delta is None:
-            return f"{name} has no difference: {one.note or 'no sample was scored in both runs'}"
-        difference = _difference_text(one, short)
-        if one.doubt == "system_failures":
-            because = f" ({one.note})" if one.note else ""
+        found = self.comparison[name]
+        name = found.label or name
+        if found.delta is None:
+            return f"{name} has no difference: {found.note or 'no sample was scored in both runs'}"
+        difference = _difference_text(found, short)
+        if found.doubt == "system_failures":
+            because = f" ({found.note})" if found.note else ""
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
-        if one.doubt == "missing_outputs":
-            return f"the difference in {name} is {difference}, but outputs are missing ({one.note})"
-        if one.doubt in ("partly_judged", "selected_samples", "covered_proportion", "list_length"):
-            return f"the difference in {name} is {difference}: {one.note}"
-        if one.sequential is not None and one.sequential.get("reason") is None:
-            return f"{name} is not decided yet ({sequential_note(one.sequential)})"
+        if found.doubt == "missing_outputs":
+            return f"the difference in {name} is {difference}, but outputs are missing ({found.note})"
+        if found.doubt in ("partly_judged", "selected_samples", "covered_proportion", "list_length"):
+            return f"the difference in {name} is {difference}: {found.note}"
+        if found.sequential is not None and found.sequential.get("reason") is None:
+            return f"{name} is not decided yet ({sequential_note(found.sequential)})"
         return None
 
 
@@ -468,140 +472,142 @@ def _check_difference(
     if problem is not None:
         return _inconclusive(gate, problem)
     assert baseline.comparison is not None
-    one = baseline.comparison[gate.metric]
+    found = baseline.comparison[gate.metric]
     if isinstance(gate, VerdictGate):
-        outcome = _check_verdict(gate, one, short)
+        outcome = _check_verdict(gate, found, short)
     elif gate.part is None:
-        outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold, short=short)
+        outcome = _decide_by_interval(gate, found, gate.operator, gate.threshold, short=short)
     else:
-        outcome = _decide_by_number(gate, one, short)
+        outcome = _decide_by_number(gate, found, short)
     if allows:
         outcome = replace(outcome, reason=f"{outcome.reason}; {picked[1]}")
-    if one.match is not None:
-        outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(one.match).label} in both runs")
-    if one.sequential is None:
+    if found.match is not None:
+        outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(found.match).label} in both runs")
+    if found.sequential is None:
         return outcome
-    claim = f"; {CLAIM_ALL}" if one.sequential.get("claim") == "all" else ""
-    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(one.sequential)}{claim}")
+    claim = f"; {CLAIM_ALL}" if found.sequential.get("claim") == "all" else ""
+    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(found.sequential)}{claim}")
 
 
-def _check_verdict(gate: VerdictGate, one: MetricComparison, short: bool) -> GateOutcome:
+def _check_verdict(gate: VerdictGate, found: MetricComparison, short: bool) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
-    label = one.label or one.name
-    if one.doubt in ("question_overlap", "no_direction"):
+    label = found.label or found.name
+    if found.doubt in ("question_overlap", "no_direction"):
         return _inconclusive(
-            gate, f"the difference in {label} is {_difference_text(one, short)}: {one.note}", one.delta
+            gate, f"the difference in {label} is {_difference_text(found, short)}: {found.note}", found.delta
         )
-    if one.longer_list is not None and gate.expected == "better":
-        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one, short)}", one.delta)
+    if found.longer_list is not None and gate.expected == "better":
+        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(found, short)}", found.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
-        if one.higher_is_better:
-            return _decide_by_interval(gate, one, ">", margin, short=short)
-        return _decide_by_interval(gate, one, "<", 0.0 - margin, short=short)
-    reason = f"{label} is {_verdict_text(one, short)}"
-    if one.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(one)):
-        why = "skewed differences" if one.doubt == "skewed" else "measurements that failed could turn it"
-        return _inconclusive(gate, f"{reason}: {why}", one.delta)
-    if one.verdict == "inconclusive" and gate.expected == "better":
-        return _inconclusive(gate, reason + _mde_note(one), one.delta)
-    if one.verdict == "inconclusive":
-        reason = f"{label} was not found to be worse: {_difference_text(one, short)}{_mde_note(one)}"
-    passed = one.verdict == "better" if gate.expected == "better" else one.verdict != "worse"
-    return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, one.delta)
+        if found.higher_is_better:
+            return _decide_by_interval(gate, found, ">", margin, short=short)
+        return _decide_by_interval(gate, found, "<", 0.0 - margin, short=short)
+    reason = f"{label} is {_verdict_text(found, short)}"
+    if found.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(found)):
+        why = "skewed differences" if found.doubt == "skewed" else "measurements that failed could turn it"
+        return _inconclusive(gate, f"{reason}: {why}", found.delta)
+    if found.verdict == "inconclusive" and gate.expected == "better":
+        return _inconclusive(gate, reason + _mde_note(found), found.delta)
+    if found.verdict == "inconclusive":
+        reason = f"{label} was not found to be worse: {_difference_text(found, short)}{_mde_note(found)}"
+    passed = found.verdict == "better" if gate.expected == "better" else found.verdict != "worse"
+    return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, found.delta)
 
 
-def _decide_by_number(gate: DeltaGate, one: MetricComparison, short: bool) -> GateOutcome:
+def _decide_by_number(gate: DeltaGate, found: MetricComparison, short: bool) -> GateOutcome:
     """Decide by one end of a difference's interval, or by the bare difference, allowing for failed measurements."""
-    assert one.delta is not None
+    assert found.delta is not None
     warning = None
-    value, what = one.delta, f"the difference in {one.label or one.name}"
-    ends = one.sure_interval or one.interval
+    value, what = found.delta, f"the difference in {found.label or found.name}"
+    ends = found.sure_interval or found.interval
     digits = _digits(short, ends, [value, *(ends or ())], gate.threshold)
     if gate.part == "point":
         warning = (
             f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
             f"delta({gate.metric}) goes by its interval"
         )
-    elif one.interval is None or ends is None:
-        return _inconclusive(gate, _no_interval_message(one))
+    elif found.interval is None or ends is None:
+        return _inconclusive(gate, _no_interval_message(found))
     else:
         value = ends[0 if gate.part == "low" else 1]
-        what = f"the {_ENDS[gate.part]} end of {what} ({format_number(one.delta, digits=digits)})"
+        what = f"the {_ENDS[gate.part]} end of {what} ({format_number(found.delta, digits=digits)})"
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
-    if unsure := _failure_note(one, [value], gate.operator, gate.threshold):
+    if unsure := _failure_note(found, [value], gate.operator, gate.threshold):
         status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold, digits)}, but {unsure}"
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
 
 def _decide_by_interval(
-    gate: Gate, one: MetricComparison, operator: Operator, threshold: float, *, short: bool
+    gate: Gate, found: MetricComparison, operator: Operator, threshold: float, *, short: bool
 ) -> GateOutcome:
     """Decide by the whole interval of a difference, allowing for failed measurements."""
-    ends = one.sure_interval
+    ends = found.sure_interval
     if ends is None:
-        return _inconclusive(gate, _no_interval_message(one), one.delta)
+        return _inconclusive(gate, _no_interval_message(found), found.delta)
     status = status_of(ends, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
     if status == "inconclusive":
-        decided = f"it may lie on either side of {threshold:g}{_mde_note(one)}"
-    elif unsure := _failure_note(one, ends, operator, threshold):
+        decided = f"it may lie on either side of {threshold:g}{_mde_note(found)}"
+    elif unsure := _failure_note(found, ends, operator, threshold):
         status, decided = "inconclusive", unsure
     else:
         decided = f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    difference = _difference_text(one, short, threshold)
-    reason = f"the difference in {one.label or one.name} is {difference}: {decided}{_flags_note(one.flags, short)}"
-    return GateOutcome(gate.text, status, reason, one.name, one.delta)
+    difference = _difference_text(found, short, threshold)
+    reason = (
+        f"the difference in {found.label or found.name} is {difference}: {decided}{_flags_note(found.flags, short)}"
+    )
+    return GateOutcome(gate.text, status, reason, found.name, found.delta)
 
 
-def _failure_note(one: MetricComparison, ends: Iterable[float], operator: Operator, threshold: float) -> str | None:
+def _failure_note(found: MetricComparison, ends: Iterable[float], operator: Operator, threshold: float) -> str | None:
     """Why failed measurements make a gate inconclusive; ``None`` where the outcome is the same with any of them."""
-    if one.doubt == "measure_failures" and one.bounds is None:
+    if found.doubt == "measure_failures" and found.bounds is None:
         return "measurements that failed could move it, and how far is unknown"
-    assert one.delta is not None
-    shifts = [0.0, *(bound - one.delta for bound in one.bounds or ())]
+    assert found.delta is not None
+    shifts = [0.0, *(bound - found.delta for bound in found.bounds or ())]
     statuses = {status_of(ends, operator, threshold, shift) for shift in shifts}
     return f"measurements that failed could put it on either side of {threshold:g}" if len(statuses) > 1 else None
 
 
-def _may_be_worse(one: MetricComparison) -> bool:
+def _may_be_worse(found: MetricComparison) -> bool:
     """Whether failed measurements, or the sign, allow a difference in the worse direction; unknown bounds do."""
-    bounds = (one.delta or 0.0, one.delta or 0.0) if one.doubt == "skewed" else one.bounds
+    bounds = (found.delta or 0.0, found.delta or 0.0) if found.doubt == "skewed" else found.bounds
     if bounds is None:
         return True
-    return bounds[0] < 0 if one.higher_is_better else bounds[1] > 0
+    return bounds[0] < 0 if found.higher_is_better else bounds[1] > 0
 
 
-def _difference_text(one: MetricComparison, short: bool, threshold: float | None = None) -> str:
-    assert one.delta is not None
-    digits = _digits(short, one.interval, [one.delta, *(one.interval or ())], threshold)
-    interval = "" if one.interval is None else f" ({format_interval(one.interval, digits)})"
-    if one.sequential is not None and one.interval is not None:
-        interval = f" (repeated interval {interval_ends(one.interval, digits)})"
-    elif one.interval is not None and one.interval_under_skew is not None:
-        interval = f"{interval[:-1]}, {interval_ends(one.interval_under_skew, digits)} allowing for skew)"
-    difference = f"{'+' * (one.delta >= 0)}{format_number(one.delta, digits=digits)}"
-    return f"{difference}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+def _difference_text(found: MetricComparison, short: bool, threshold: float | None = None) -> str:
+    assert found.delta is not None
+    digits = _digits(short, found.interval, [found.delta, *(found.interval or ())], threshold)
+    interval = "" if found.interval is None else f" ({format_interval(found.interval, digits)})"
+    if found.sequential is not None and found.interval is not None:
+        interval = f" (repeated interval {interval_ends(found.interval, digits)})"
+    elif found.interval is not None and found.interval_under_skew is not None:
+        interval = f"{interval[:-1]}, {interval_ends(found.interval_under_skew, digits)} allowing for skew)"
+    difference = f"{'+' * (found.delta >= 0)}{format_number(found.delta, digits=digits)}"
+    return f"{difference}{interval} on {found.n} sample{'s' * (found.n != 1)}"
 
 
-def _verdict_text(one: MetricComparison, short: bool) -> str:
-    p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    p_text = "" if p is None else f", {'repeated ' * (one.sequential is not None)}p {p:.3g}"
-    words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
-    return f"{words}: {_difference_text(one, short)}{p_text}"
+def _verdict_text(found: MetricComparison, short: bool) -> str:
+    p = found.p_value if found.p_adjusted is None else found.p_adjusted
+    p_text = "" if p is None else f", {'repeated ' * (found.sequential is not None)}p {p:.3g}"
+    words = {"inconclusive": "neither better nor worse for sure"}.get(found.verdict, found.verdict)
+    return f"{words}: {_difference_text(found, short)}{p_text}"
 
 
-def _mde_note(one: MetricComparison) -> str:
-    if one.mde is None:
+def _mde_note(found: MetricComparison) -> str:
+    if found.mde is None:
         return ""
-    return f"; with {one.n} sample{'s' * (one.n != 1)} a difference of about {one.mde:.2g} can be detected"
+    return f"; with {found.n} sample{'s' * (found.n != 1)} a difference of about {found.mde:.2g} can be detected"
 
 
-def _no_interval_message(one: MetricComparison) -> str:
-    because = f" ({one.note})" if one.note else ""
-    what = f"the difference in {one.label or one.name} has no interval{because}"
-    return f"{what}; point(delta({one.name})) decides by the bare number"
+def _no_interval_message(found: MetricComparison) -> str:
+    because = f" ({found.note})" if found.note else ""
+    what = f"the difference in {found.label or found.name} has no interval{because}"
+    return f"{what}; point(delta({found.name})) decides by the bare number"
 
 
 def _inconclusive(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
@@ -618,7 +624,7 @@ FAILED_TAG = _TAGS["failed"]
 def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
     """Tag a run with its gate status: ``gates-passed``, ``gates-failed`` or ``gates-open``; returns the run."""
     tag, tags = _TAGS[report.status], store.get(run_id).tags
-    others = [one for one in _TAGS.values() if one != tag and one in tags]
+    others = [other for other in _TAGS.values() if other != tag and other in tags]
     if tag not in tags:
         store.tag(run_id, tag)
     if others:
@@ -686,9 +692,11 @@ def check_run(
             reason = selection_note({record.run_id: record.run_id})
             checked = check_gates(gates, results)
             outcomes = [
-                replace(one, status="inconclusive", reason=reason, brief=reason) for one in checked if not one.implied
+                replace(outcome, status="inconclusive", reason=reason, brief=reason)
+                for outcome in checked
+                if not outcome.implied
             ]
-            implied = [one for one in checked if one.implied]
+            implied = [outcome for outcome in checked if outcome.implied]
             return replace(checked, outcomes=(*outcomes, *implied), sample_set=samples)
     report = _check_results(
         store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples

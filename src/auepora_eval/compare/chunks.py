@@ -221,11 +221,11 @@ class _RunChunks:
             common &= among[:n]
         same = different = 0
         unknown = common
-        for index, (one, two) in enumerate(zip(self._columns, other._columns, strict=True)):
-            both = unknown & (one[:n] != 0) & (two[:n] != 0)
+        for index, (own, others) in enumerate(zip(self._columns, other._columns, strict=True)):
+            both = unknown & (own[:n] != 0) & (others[:n] != 0)
             if index == 2:
-                both &= (one[:n] != _SEVERAL) & (two[:n] != _SEVERAL) & texts
-            equal = one[:n] == two[:n]
+                both &= (own[:n] != _SEVERAL) & (others[:n] != _SEVERAL) & texts
+            equal = own[:n] == others[:n]
             different += int((both & ~equal).sum())
             if index == 0:
                 unknown = unknown & ~(both & ~equal)
@@ -376,8 +376,8 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
     if not gold:
         return None
     ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
-    hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
-    return ranks_by_level({one.level for one in gold}, hits)
+    hits = [(unit.level, found.rank) for unit, found in zip(gold, ranks, strict=True) if found.rank is not None]
+    return ranks_by_level({unit.level for unit in gold}, hits)
 
 
 def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -> GoldRanks | None:

@@ -91,7 +91,7 @@ def cut_above(store: RunStore, record: RunRecord, definition: MetricMeta) -> int
 def _ranking_depths(store: RunStore, record: RunRecord) -> Iterator[tuple[int, int]]:
     """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
     rows = packed_outputs(store, record)
-    return ((position, len(one.ids)) for position, repeat, one in rows if repeat == 0 and one.error is None)
+    return ((position, len(output.ids)) for position, repeat, output in rows if repeat == 0 and output.error is None)
 
 
 class RunDepths:

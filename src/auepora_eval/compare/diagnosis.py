@@ -70,8 +70,8 @@ def difference(first: Bools, second: Bools, clusters: Ints | None = None) -> Qua
     n = len(first)
     if not n:
         return Quantity(None, None, 0)
-    one, two = first.astype(np.float64), second.astype(np.float64)
-    found = paired_interval(one, two, clusters=clusters, binary=True)
+    before, after = first.astype(np.float64), second.astype(np.float64)
+    found = paired_interval(before, after, clusters=clusters, binary=True)
     return Quantity(int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n, *_ends(found, n), None)
 
 
@@ -160,7 +160,7 @@ def effects(
     found: dict[str, Effect] = {}
     unnamed = NOT_BEYOND if changed.any() else TOO_FEW
     for name in names:
-        members = np.array([one == name for one in classes], np.bool_)
+        members = np.array([own_class == name for own_class in classes], np.bool_)
         found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters), unnamed)
     return found
 
@@ -268,12 +268,12 @@ def harmful_distractors(
     misled: Counter[str] = Counter()
     questions: Counter[str] = Counter()
     for row, right in zip(documents, oracle.tolist(), strict=True):
-        for one in row:
-            if right and not one.relevant:
-                questions[one.doc_id] += 1
-                misled[one.doc_id] += not one.right and one.abstained < 0.5
+        for document in row:
+            if right and not document.relevant:
+                questions[document.doc_id] += 1
+                misled[document.doc_id] += not document.right and document.abstained < 0.5
     ranked = sorted(misled, key=lambda doc_id: (-misled[doc_id], -misled[doc_id] / questions[doc_id], doc_id))
-    return [Distractor(one, misled[one], questions[one]) for one in ranked[:most] if misled[one]]
+    return [Distractor(doc_id, misled[doc_id], questions[doc_id]) for doc_id in ranked[:most] if misled[doc_id]]
 
 
 # --- the diagnosis ---------------------------------------------------------------------------------------------------
@@ -353,14 +353,14 @@ class DiagnosisNumbers:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        mirage = {name: one.proportion.to_dict() for name, one in self.mirage.items()}
+        mirage = {name: effect.proportion.to_dict() for name, effect in self.mirage.items()}
         mirage |= {name: self.mirage[name].to_dict() for name in FAILURES if name in mirage}
         return {
             "n": self.n,
             "left_out": self.left_out,
             "wrong": self.wrong,
-            "accuracy": {name: one.to_dict() for name, one in self.accuracy.items()},
-            "retest": {name: one.to_dict() for name, one in self.retest.items()},
+            "accuracy": {name: quantity.to_dict() for name, quantity in self.accuracy.items()},
+            "retest": {name: quantity.to_dict() for name, quantity in self.retest.items()},
             "gain": None if self.gain is None else self.gain.to_dict(),
             "headroom": None if self.headroom is None else self.headroom.to_dict(),
             "mirage": mirage,
@@ -369,9 +369,10 @@ class DiagnosisNumbers:
                 name: {**cause.to_dict(), "sample_ids": self.questions[name]} for name, cause in self.causes.items()
             },
             "sufficiency": {
-                group: {name: one.to_dict() for name, one in row.items()} for group, row in self.sufficiency.items()
+                group: {name: quantity.to_dict() for name, quantity in row.items()}
+                for group, row in self.sufficiency.items()
             },
-            "positions": {str(position): one.to_dict() for position, one in self.positions.items()},
+            "positions": {str(position): quantity.to_dict() for position, quantity in self.positions.items()},
             "utility": None if self.utility is None else self.utility.to_dict(),
         }
 
@@ -400,14 +401,14 @@ def diagnosis_numbers(
     rows = np.logical_and.reduce([arm.measured for arm in (*arms.values(), *retests.values())])
     codes = None if clusters is None else clusters[rows]
     found = {name: arm.select(rows) for name, arm in arms.items()}
-    again = {name: one.select(rows) for name, one in retests.items()}
-    right = {name: one.right for name, one in found.items()}
-    changed = {name: right[name] != one.right for name, one in again.items()}
+    again = {name: outcomes.select(rows) for name, outcomes in retests.items()}
+    right = {name: outcomes.right for name, outcomes in found.items()}
+    changed = {name: right[name] != outcomes.right for name, outcomes in again.items()}
     numbers = DiagnosisNumbers(
         n=int(np.count_nonzero(rows)),
         left_out=int(np.count_nonzero(~rows)),
-        accuracy={name: proportion(one, codes) for name, one in right.items()},
-        retest={name: proportion(one, codes) for name, one in changed.items()},
+        accuracy={name: proportion(outcomes, codes) for name, outcomes in right.items()},
+        retest={name: proportion(outcomes, codes) for name, outcomes in changed.items()},
         gain=difference(right["none"], right["retrieved"], codes) if "none" in right else None,
         headroom=difference(right["retrieved"], right["oracle"], codes) if "oracle" in right else None,
         sufficiency=_sufficiency(
@@ -423,8 +424,8 @@ def diagnosis_numbers(
             classes = np.where(broken, "system_failed", classes).tolist()
         wrong = ~right["retrieved"]
         every = failure_causes(right["none"], right["oracle"], sufficient[rows], found["retrieved"].failed)
-        names = [one for one, kept in zip(ids, rows.tolist(), strict=True) if kept]
-        causes = [(cause, name) for cause, name, one in zip(every, names, wrong.tolist(), strict=True) if one]
+        names = [sample_id for sample_id, kept in zip(ids, rows.tolist(), strict=True) if kept]
+        causes = [(cause, name) for cause, name, is_wrong in zip(every, names, wrong.tolist(), strict=True) if is_wrong]
         numbers = replace(
             numbers,
             mirage=effects(classes, class_names, changed["oracle"], codes),
@@ -434,7 +435,7 @@ def diagnosis_numbers(
                 changed["retrieved"][wrong],
                 None if codes is None else codes[wrong],
             ),
-            questions={name: [one for cause, one in causes if cause == name] for name in CAUSES},
+            questions={name: [sample_id for cause, sample_id in causes if cause == name] for name in CAUSES},
         )
     kept = np.flatnonzero(rows).tolist()
     if positions and "mixed" in right:
@@ -459,7 +460,7 @@ def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None
 def _by_position(positions: Sequence[int | None], right: Bools, clusters: Ints | None) -> dict[int, Quantity]:
     found: dict[int, Quantity] = {}
     for position in sorted({position for position in positions if position is not None}):
-        rows = np.array([one == position for one in positions], np.bool_)
+        rows = np.array([own_position == position for own_position in positions], np.bool_)
         found[position] = proportion(right[rows], None if clusters is None else clusters[rows])
     return found
 
@@ -476,16 +477,20 @@ def document_utility(
     Questions with a document that was not measured are left out of eRAG. UDCG is called ``udcg_sampled`` unless the
     system gave the probability of abstention for every document.
     """
-    complete = np.array([all(one.label is not None for one in row) for row in documents], np.bool_)
-    labels = [[float(one.label or 0.0) for one in row] for row, kept in zip(documents, complete, strict=True) if kept]
+    complete = np.array([all(document.label is not None for document in row) for row in documents], np.bool_)
+    labels = [
+        [float(document.label or 0.0) for document in row]
+        for row, kept in zip(documents, complete, strict=True)
+        if kept
+    ]
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, measure, k, codes) for measure in measures)
     listed = list(chain.from_iterable(documents))
-    known = bool(listed) and all(one.abstain_probability is not None for one in listed)
+    known = bool(listed) and all(document.abstain_probability is not None for document in listed)
     scores = [
         udcg(
-            [1 - (one.abstain_probability or 0.0 if known else one.abstained) for one in row],
-            [one.relevant for one in row],
+            [1 - (document.abstain_probability or 0.0 if known else document.abstained) for document in row],
+            [document.relevant for document in row],
         )
         for row in documents
     ]

@@ -90,7 +90,7 @@ def expected_ids(sample: EvaluationSample) -> list[str]:
 
 def format_ids(ids: Sequence[str]) -> str:
     """The first ids, and how many more there are."""
-    shown = ", ".join(repr(one) for one in ids[:MAX_IDS_SHOWN]) or "none"
+    shown = ", ".join(repr(doc_id) for doc_id in ids[:MAX_IDS_SHOWN]) or "none"
     return shown if len(ids) <= MAX_IDS_SHOWN else f"{shown} and {len(ids) - MAX_IDS_SHOWN} more"
 
 
@@ -246,11 +246,11 @@ class ChunkLocations:
         listed = (query.metadata or {}).get("expected_doc_ids")
         if self._ids_reused and not listed:
             return found
-        self.unknown.update(one.doc_id for one in unknown)
+        self.unknown.update(unit.doc_id for unit in unknown)
         if listed:
             # A chunk of unknown location is expected in the listed documents that no other chunk accounts for.
-            known = {place.parent for one in found for place in one.passages}
-            level = max(one.level for one in unknown)
+            known = {place.parent for unit in found for place in unit.passages}
+            level = max(unit.level for unit in unknown)
             return found + [GoldUnit(name, level, (Document(name),)) for name in listed if name not in known]
         return found + unknown
 

@@ -280,7 +280,7 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
         if all(signature in results for results in by_signature):
             return [results[signature] for results in by_signature]
     newest = [run.results[name][-1].signature or "" for run in runs]
-    return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
+    return _mismatch(newest[-1], next((signature for signature in newest if signature != newest[-1]), newest[0]))
 
 
 def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:
@@ -338,7 +338,7 @@ def _comparison_input(
     notes = [definition.note]
     withheld: DowngradeReason | None = None
     if is_question_overlap(results[1]):
-        reason = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
+        reason = missing_basis_reason(result for run in runs for found in run.results.values() for result in found)
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
     if not definition.has_direction and not definition.binary:
@@ -390,13 +390,13 @@ def _two_stage_comparison(
     The draw must be the same in both runs. A run whose samples are all judged can be compared with any draw.
     """
     stored = [result.details.get("two_stage") for result in results]
-    drawn = [one for one in stored if one is not None]
+    drawn = [stage for stage in stored if stage is not None]
     if not drawn:
         return None
-    if any("predictions" not in one for one in drawn):
+    if any("predictions" not in stage for stage in drawn):
         return "two-stage judging of one of the runs has not ended; resume it"
     first = drawn[0]["draw"]
-    if any((one["draw"]["drawn"], one["draw"]["strata"]) != (first["drawn"], first["strata"]) for one in drawn):
+    if any((stage["draw"]["drawn"], stage["draw"]["strata"]) != (first["drawn"], first["strata"]) for stage in drawn):
         return "the runs have different draws of two-stage judging, so there is no verdict; use one seed and budget"
     rows = [shared.rows[number] for number in pair]
     strata = np.array(first["strata"], dtype=np.intp)[rows[stored.index(drawn[0])]]

@@ -131,7 +131,7 @@ def _restrict_to_set(
     for record in records:
         if not wanted <= known:
             samples.require_known(frozenset(store.sample_ids(record.run_id)), _run_label(record))
-    kept = np.array([place for place, one in enumerate(shared.ids) if one in wanted], dtype=np.intp)
+    kept = np.array([place for place, sample_id in enumerate(shared.ids) if sample_id in wanted], dtype=np.intp)
     rows = [positions[kept] for positions in shared.rows]
     for fingerprint in {record.fingerprint for record in records} - {samples.dataset}:
         number = next(place for place, record in enumerate(records) if record.fingerprint == fingerprint)
@@ -160,7 +160,7 @@ def selecting_runs(store: RunStore, records: Sequence[RunRecord], samples: Sampl
             found |= {record.run_id: record.run_id for record in records if record.run_id == run_id}
             others = [record.run_id for record in records if record.run_id not in found]
             repeats = _repeats(store, run_id, others, chosen.ids)
-            found |= {one: f"{run_id}, whose outputs {one} repeats" for one in repeats}
+            found |= {repeated: f"{run_id}, whose outputs {repeated} repeats" for repeated in repeats}
     return found
 
 
@@ -168,17 +168,17 @@ def _repeats(store: RunStore, run_id: str, others: Iterable[str], ids: Sequence[
     """Those of the other runs that returned the same answer and ranking for 9 of 10 samples, or more."""
     with suppress(UnknownRunError):  # a run that selected the samples may be deleted
         expected = _outputs_by_sample(store, run_id, ids[:_MAX_REPEATED])
-        for one in others:
-            found = _outputs_by_sample(store, one, ids[:_MAX_REPEATED])
+        for other in others:
+            found = _outputs_by_sample(store, other, ids[:_MAX_REPEATED])
             same = sum(expected.get(sample_id) == output for sample_id, output in found.items())
             if same and same >= 0.9 * len(found):
-                yield one
+                yield other
 
 
 def _outputs_by_sample(store: RunStore, run_id: str, ids: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """The answers and rankings of some samples, by sample id; without failed and empty outputs."""
     places = {sample_id: place for place, sample_id in enumerate(store.sample_ids(run_id))}
-    rows = [places[one] for one in ids if one in places]
+    rows = [places[sample_id] for sample_id in ids if sample_id in places]
     outputs = (output for row in rows for output in store.outputs(run_id, repeat=0, position=row, texts=False))
     return {
         output.sample_id: (
@@ -215,7 +215,7 @@ def _require_ended(store: RunStore, record: RunRecord) -> None:
 def metrics_judged_until(store: RunStore, record: RunRecord) -> list[str]:
     """The metrics of the sequential design that a run is judged by; empty if it has none."""
     found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
-    return [name for one in found if one.body.get("run_id") == record.run_id for name in one.metrics]
+    return [name for decision in found if decision.body.get("run_id") == record.run_id for name in decision.metrics]
 
 
 def _run_label(record: RunRecord) -> str:
@@ -336,30 +336,30 @@ def find_metric(
     return None
 
 
-def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
+def metric_meta(metric: BatchMetric, scores: Scores | None) -> MetricMeta:
     """The metadata of a metric with these scores."""
     width = None if scores is None or scores.stats is None else scores.stats.shape[1]
-    worst_stats = one.worst_stats
+    worst_stats = metric.worst_stats
     return MetricMeta(
-        None if scores is None else one.reducer,
-        one.range,
-        one.higher_is_better,
-        one.higher_score_is_better,
-        one.metadata.binary,
+        None if scores is None else metric.reducer,
+        metric.range,
+        metric.higher_is_better,
+        metric.higher_score_is_better,
+        metric.metadata.binary,
         "no scores per sample, so there is no interval and no test" if scores is None else None,
         worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
-        one.rounding,
-        one.metadata.by_chunk_id and one.active_conventions.match == "id",
-        one.metadata.by_parent_id,
-        one.worst,
-        one.active_conventions.missing,
-        one.is_paired and one.metadata.needs_all,
-        one.worst_varies,
-        one.active_conventions.on_system_failure == "worst",
-        one.metadata.has_direction,
-        _ranks_read(one),
-        function_of=_deciding_metric(one),
-        joins_repeats=one.joins_repeats,
+        metric.rounding,
+        metric.metadata.by_chunk_id and metric.active_conventions.match == "id",
+        metric.metadata.by_parent_id,
+        metric.worst,
+        metric.active_conventions.missing,
+        metric.is_paired and metric.metadata.needs_all,
+        metric.worst_varies,
+        metric.active_conventions.on_system_failure == "worst",
+        metric.metadata.has_direction,
+        _ranks_read(metric),
+        function_of=_deciding_metric(metric),
+        joins_repeats=metric.joins_repeats,
     )
 
 
@@ -400,9 +400,9 @@ def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapp
     if name in metric_objects:
         yield from build(metric_objects[name], rules)
     for spec in record.plan.get("metrics") or ():
-        for one in build(spec, rules):
-            if one.name == name:
-                yield one
+        for metric in build(spec, rules):
+            if metric.name == name:
+                yield metric
     # Scored again later, perhaps by other conventions than the plan's, or under a name of its own.
     plain = (result.signature or name).partition("|")[0]
     for spec in dict.fromkeys((name, plain)):
@@ -579,7 +579,7 @@ def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
         low, high = pair.definition.range
         table = PairedStatistics(_zero_excluded(first), _zero_excluded(second), _reduce_rows(reducer), low, high)
         return RunPairScores(first, second, a, b, sums=table)
-    if any(reducer.interval(one, *pair.definition.range) is not None for one in (first, second)):
+    if any(reducer.interval(scores, *pair.definition.range) is not None for scores in (first, second)):
         return _pair_folds(reducer, first, second)
     # A value without an interval in one run, since its samples cannot be resampled or swapped one by one.
     return RunPairScores(first, second, a, b)
@@ -615,7 +615,7 @@ def _pair_means(first: Scores, second: Scores) -> RunPairScores:
         return RunPairScores(first, second, a, b, values=(first.values, second.values))
     # Which samples a metric applies to may depend on the answers, for instance on refusals. Then the value is a ratio,
     # a sum over a count, and both of them vary.
-    tables = [np.column_stack([np.nan_to_num(one.values, nan=0.0), one.counted]) for one in (first, second)]
+    tables = [np.column_stack([np.nan_to_num(scores.values, nan=0.0), scores.counted]) for scores in (first, second)]
     return RunPairScores(first, second, a, b, sums=PairedStatistics(tables[0], tables[1], _ratio))
 
 
@@ -633,7 +633,7 @@ def _pair_folds(reducer: Reducer, first: Scores, second: Scores) -> RunPairScore
     n = len(rows)
     places = np.arange(n)
     of_rows = (lambda drawn: reducer.value(scored[0].take(drawn)), lambda drawn: reducer.value(scored[1].take(drawn)))
-    if all(one.stats is None and one.keys is None and one.repeats is None for one in scored):
+    if all(scores.stats is None and scores.keys is None and scores.repeats is None for scores in scored):
         # Only values are read, ten thousand times, so nothing else is copied.
         of_rows = (
             lambda drawn: reducer.value(_scores_of_values(scored[0].values[drawn])),
@@ -642,16 +642,16 @@ def _pair_folds(reducer: Reducer, first: Scores, second: Scores) -> RunPairScore
 
         def difference(swapped: Bools) -> float:
             swapped_rows = swapped if n == len(swapped) else swapped[rows]
-            one = np.where(swapped_rows, scored[1].values, scored[0].values)
+            one_kept = np.where(swapped_rows, scored[1].values, scored[0].values)
             other = np.where(swapped_rows, scored[0].values, scored[1].values)
-            return reducer.value(_scores_of_values(other)) - reducer.value(_scores_of_values(one))
+            return reducer.value(_scores_of_values(other)) - reducer.value(_scores_of_values(one_kept))
     else:
         joined = Scores.concat(list(scored))
 
         def difference(swapped: Bools) -> float:
             swapped_rows = swapped[rows]
-            one, other = np.where(swapped_rows, places + n, places), np.where(swapped_rows, places, places + n)
-            return reducer.value(joined.take(other)) - reducer.value(joined.take(one))
+            kept, other = np.where(swapped_rows, places + n, places), np.where(swapped_rows, places, places + n)
+            return reducer.value(joined.take(other)) - reducer.value(joined.take(kept))
 
     return RunPairScores(
         first,

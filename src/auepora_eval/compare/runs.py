@@ -376,11 +376,13 @@ def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs:
 def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None, ...]:
     """Each run's value; a sample on which any run has a failure without a score is left out for all."""
     definition = inputs[0].definition
-    read = [(one.runs, one.pair) for one in inputs]
+    read = [(given.runs, given.pair) for given in inputs]
     scores = {runs[0]: pair.first for runs, pair in read} | {runs[1]: pair.second for runs, pair in read}
-    stored = {run: value for one in inputs if one.stored for run, value in zip(one.runs, one.stored, strict=True)}
+    stored = {
+        run: value for given in inputs if given.stored for run, value in zip(given.runs, given.stored, strict=True)
+    }
     reducer = definition.reducer
-    if reducer is None or (stored and any(one.two_stage is not None for one in inputs)):
+    if reducer is None or (stored and any(given.two_stage is not None for given in inputs)):
         return tuple(stored.get(run) for run in range(runs))
     excluded = np.logical_or.reduce([failed_without_value(score) for score in scores.values()])
     values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]
@@ -403,14 +405,14 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
     for label, own in zip(labels, results, strict=True):
         yield from (f"{label}: {text}" for text in unusable_judges(own).values())
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
-        earlier = {one.name: one for one in first if one.details.get("controls")}
+        earlier = {result.name: result for result in first if result.details.get("controls")}
         if not earlier:
             continue
         from ..judge.controls import control_drift  # judges are slow to import, and most runs have none
 
-        for one in second:
-            if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
-                yield f"{display_name(one)}: {drift_text({'run_id': label, **drift})}"
+        for result in second:
+            if result.name in earlier and (drift := control_drift(earlier[result.name], result)) is not None:
+                yield f"{display_name(result)}: {drift_text({'run_id': label, **drift})}"
 
 
 # --- one run on a set of samples -------------------------------------------------------------------------------------
@@ -427,11 +429,11 @@ def results_on_set(store: RunStore, record: RunRecord, results: Results, samples
     if slices:
         grouping.add(list(iter_samples(store, record.run_id, positions=set(shared.rows[0].tolist()), texts=False)))
     found = []
-    for one in results:
-        metric = find_metric(one, record) if isinstance(one.scores, Scores) else None
-        if metric is None or not isinstance(one.scores, Scores) or len(one.scores) != record.num_samples:
+    for stored in results:
+        metric = find_metric(stored, record) if isinstance(stored.scores, Scores) else None
+        if metric is None or not isinstance(stored.scores, Scores) or len(stored.scores) != record.num_samples:
             continue
-        reduced = partial(_reduce, metric, shared.take(one.scores, 0), one, shared.clusters)
+        reduced = partial(_reduce, metric, shared.take(stored.scores, 0), stored, shared.clusters)
         result = reduced()
         result.slices = {
             name: {group: reduced(rows) for group, rows in groups.items()} for name, groups in grouping.rows().items()

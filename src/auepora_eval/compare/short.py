@@ -156,7 +156,7 @@ def _runs_text(board: Leaderboard) -> str:
 def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     """What fell, guardrails that are not within their margin, and primary metrics that are doubted or not compared."""
     fallen = [comparison for comparison in board.comparisons if comparison.name in board.fallen]
-    yield "fell", first_names([_fall_text(one) for one in fallen])
+    yield "fell", first_names([_fall_text(comparison) for comparison in fallen])
     open_guardrails = [guardrail for guardrail in board.guardrails if guardrail.state != "within_margin"]
     for guardrail in open_guardrails[:_MOST_GROUPS]:
         yield "guardrails", guardrail.describe(board.metric_label(guardrail.metric), short=True)
@@ -181,5 +181,6 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
         yield label, f"and for {len(groups) - _MOST_GROUPS} more reasons" * (len(groups) > _MOST_GROUPS)
 
 
-def _fall_text(one: MetricComparison) -> str:
-    return f"{one.label or one.name} {rounded(one.a, one.shown_interval)} → {rounded(one.b, one.shown_interval)}"
+def _fall_text(found: MetricComparison) -> str:
+    ends = found.shown_interval
+    return f"{found.label or found.name} {rounded(found.a, ends)} → {rounded(found.b, ends)}"

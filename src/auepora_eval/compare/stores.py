@@ -84,12 +84,12 @@ class RunOutputs:
     def documents(self) -> Iterator[Iterable[DocumentFacts]]:
         """The documents that each output retrieved, over all repeats."""
         if self.packed is not None:
-            for one in self.packed():
+            for output in self.packed():
                 yield zip(
-                    one.ids,
-                    one.parents or repeat_value(None),
-                    one.spans or repeat_value(None),
-                    one.texts or repeat_value(None),
+                    output.ids,
+                    output.parents or repeat_value(None),
+                    output.spans or repeat_value(None),
+                    output.texts or repeat_value(None),
                     strict=False,
                 )
             return
@@ -269,7 +269,7 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
     ):
         notes += _difference(what, ours, others)
     if record_a.fingerprint != record_b.fingerprint:
-        ours, others = (f"{one.dataset_name} ({_queries(one.num_samples)})" for one in (record_a, record_b))
+        ours, others = (f"{record.dataset_name} ({_queries(record.num_samples)})" for record in (record_a, record_b))
         changed = ", with other content" if ours == others else ""
         notes.append(f"dataset: {ours} in A, {others} in B{changed}")
     return notes
@@ -322,7 +322,7 @@ def _difference(what: str, a: Any, b: Any) -> list[str]:
 def _format_value(value: Any) -> str:
     if value is None:
         return _UNKNOWN
-    text = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, Mapping) else str(value)
+    text = ", ".join(f"{key} {inner}" for key, inner in value.items()) if isinstance(value, Mapping) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 

@@ -323,7 +323,7 @@ class CompareReport(ComparisonFindings):
             "aggregate_a": self.aggregate_a.to_dict(),
             "aggregate_b": self.aggregate_b.to_dict(),
             "deltas": dict(self.deltas),
-            "per_query": [asdict(one) for one in self.per_query],
+            "per_query": [asdict(query) for query in self.per_query],
             "refused": dict(self.refused),
             "notes": list(self.notes),
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),

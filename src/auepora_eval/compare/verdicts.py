@@ -156,7 +156,7 @@ class FailureCheck:
     """Whether the metric's own p-value must pass Bonferroni's level."""
 
 
-def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
+def recheck_with_missing(given: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
     """How missing outputs are counted against the winner; ``None`` where they cannot have helped it.
 
     * If a missing output has no worst value, there is no verdict.
@@ -164,7 +164,7 @@ def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck
     * A worst value lowers a mean, but it may also lower the spread of the differences. So the better run must be better
       with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
     """
-    pair = one.pair
+    pair = given.pair
     if not any(pair.missing):
         return None
     lacking = " and ".join(f"{n} outputs of {run}" for run, n in zip("AB", pair.missing, strict=True) if n)
@@ -185,7 +185,7 @@ def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck
     )
 
 
-def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
+def recheck_with_failures(given: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
     """How failures are counted against the winner; ``None`` where failing cannot have helped it.
 
     * Failures that a metric leaves out: the run that failed more is better, or equal, only if that holds with its
@@ -196,15 +196,15 @@ def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureChec
     """
     if verdict == "inconclusive":
         return None
-    pair, worst = one.pair, one.pair.definition.worst
+    pair, worst = given.pair, given.pair.definition.worst
     failed = [_excluded_failures(pair.first), _excluded_failures(pair.second)]
     more = int(failed[1].sum()) - int(failed[0].sum())
     gains = verdict == "equal" or (verdict == "better") == (more > 0)
     excluded = failed[more > 0]
     left_out = f"{int(excluded.sum())} failed answers of {'B' if more > 0 else 'A'} are left out"
-    if more and gains and one.pair.definition.worst_varies:
+    if more and gains and given.pair.definition.worst_varies:
         return FailureCheck(None, f"no verdict: {left_out}, and their worst values are not stored")
-    if more and gains and math.isfinite(worst) and one.target != TargetCategory.LATENCY.name:
+    if more and gains and math.isfinite(worst) and given.target != TargetCategory.LATENCY.name:
         note = f"'{verdict}' only because {left_out}; not so with them at the worst value, {worst:g}"
         scores = pair.second if more > 0 else pair.first
         definition = pair.definition

@@ -117,10 +117,10 @@ def _category_weights(categories: Sequence[Any], weights: Weights | None) -> Flo
 def _pairs(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints, list[Any]]:
     """The labels of what both labelled, as places among the categories in use, which are in order."""
     AlignmentError.check(len(a), len(b), what=("labels of the first", "labels of the second"))
-    both = [(one, two) for one, two in zip(a, b, strict=True) if not (_missing(one) or _missing(two))]
+    both = [(first, second) for first, second in zip(a, b, strict=True) if not (_missing(first) or _missing(second))]
     categories = _ordered({label for pair in both for label in pair})
     place = {label: number for number, label in enumerate(categories)}
-    codes = np.array([[place[one], place[two]] for one, two in both], dtype=np.intp).reshape(-1, 2)
+    codes = np.array([[place[first], place[second]] for first, second in both], dtype=np.intp).reshape(-1, 2)
     return codes[:, 0], codes[:, 1], categories
 
 
@@ -202,13 +202,17 @@ class _RatingTable:
         if level not in _LEVELS:
             raise BadValueError(f"level {level!r}: choose one of {', '.join(_LEVELS)}")
         columns = _rating_columns(ratings)
-        rated = [kept for kept in ([one for one in column if not _missing(one)] for column in columns) if len(kept) > 1]
-        values = _ordered({one for column in rated for one in column})
+        rated = [
+            kept
+            for kept in ([rating for rating in column if not _missing(rating)] for column in columns)
+            if len(kept) > 1
+        ]
+        values = _ordered({rating for column in rated for rating in column})
         if level != "nominal":
             _require_numbers(values, level)
         place = {value: number for number, value in enumerate(values)}
         unit = np.repeat(np.arange(len(rated)), [len(column) for column in rated]).astype(np.intp)
-        code = np.array([place[one] for column in rated for one in column], dtype=np.intp)
+        code = np.array([place[rating] for column in rated for rating in column], dtype=np.intp)
         pairs, share, start = [], [], 0
         for column in rated:
             m = len(column)
@@ -229,20 +233,21 @@ class _RatingTable:
         if self.units < 2 or n < 2 or np.count_nonzero(counts) < 2:
             return math.nan
         values = np.cumsum(counts) - counts / 2 if self.level == "ordinal" else self.values
-        one, two = self.code[self.pairs[:, 0]], self.code[self.pairs[:, 1]]
+        first, second = self.code[self.pairs[:, 0]], self.code[self.pairs[:, 1]]
         observed = (
-            float((weights[self.unit[self.pairs[:, 0]]] * self.share) @ self._distance(values[one], values[two])) / n
+            float((weights[self.unit[self.pairs[:, 0]]] * self.share) @ self._distance(values[first], values[second]))
+            / n
         )
         expected = self._expected(values, counts) / (n * (n - 1))
         return float(1 - observed / expected)
 
-    def _distance(self, one: Floats, two: Floats) -> Floats:
+    def _distance(self, first: Floats, second: Floats) -> Floats:
         if self.level == "nominal":
-            return np.asarray(one != two, dtype=np.float64)
+            return np.asarray(first != second, dtype=np.float64)
         if self.level == "ratio":
-            total = one + two
-            return np.asarray(((one - two) / np.where(total > 0, total, 1.0)) ** 2, dtype=np.float64)
-        return np.asarray((one - two) ** 2, dtype=np.float64)
+            total = first + second
+            return np.asarray(((first - second) / np.where(total > 0, total, 1.0)) ** 2, dtype=np.float64)
+        return np.asarray((first - second) ** 2, dtype=np.float64)
 
     def _expected(self, values: Floats, counts: Floats) -> float:
         """The sum of the differences over all ordered pairs of ratings."""
@@ -309,7 +314,7 @@ def _clusters_of_pairs(a: Sequence[Any], b: Sequence[Any], clusters: Sequence[in
     if clusters is None:
         return None
     AlignmentError.check(len(a), len(clusters), what=("pairs", "clusters"))
-    present = [not (_missing(one) or _missing(two)) for one, two in zip(a, b, strict=True)]
+    present = [not (_missing(first) or _missing(second)) for first, second in zip(a, b, strict=True)]
     return np.asarray(clusters, dtype=np.intp)[np.array(present, dtype=np.bool_)]
 
 
@@ -376,11 +381,11 @@ def raters_report(
     """The agreement of raters by name; each has a rating per thing, ``None`` where there is none."""
     weights: Weights | None = None if level == "nominal" else "quadratic"
     pairs = []
-    for one, two in combinations(ratings, 2):
-        agreement = agreement_report(ratings[one], ratings[two])
+    for first, second in combinations(ratings, 2):
+        agreement = agreement_report(ratings[first], ratings[second])
         if agreement.units:
-            kappa = kappa_report(ratings[one], ratings[two], weights, draws=draws, seed=seed)
-            pairs.append(RaterPair(one, two, agreement, kappa))
+            kappa = kappa_report(ratings[first], ratings[second], weights, draws=draws, seed=seed)
+            pairs.append(RaterPair(first, second, agreement, kappa))
     rated = {name: sum(value is not None for value in values) for name, values in ratings.items()}
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))
 
@@ -453,8 +458,8 @@ def slope_report(
     units = len(x) if codes is None else int(codes.max(initial=-1)) + 1
     if len(x) < 2 or (x == x[0]).all():
         return Estimate(None, None, units, _TOO_FEW if len(x) < 2 else why_constant)
-    one, two = x - x.mean(), y - y.mean()  # centred, so that sums of squares lose no digits
-    table = np.column_stack([np.ones_like(one), one, two, one * two, one * one])
+    x_apart, y_apart = x - x.mean(), y - y.mean()  # centred, so that sums of squares lose no digits
+    table = np.column_stack([np.ones_like(x_apart), x_apart, y_apart, x_apart * y_apart, x_apart * x_apart])
 
     def slopes(sums: Floats) -> Floats:
         n, x_sum, y_sum, products, squares = sums.T
@@ -462,7 +467,7 @@ def slope_report(
         return np.where(spread > _SMALLEST_SPREAD * n * n, (n * products - x_sum * y_sum) / spread, np.nan)
 
     interval = bootstrap_interval(table, slopes, clusters=codes, draws=draws, seed=seed, level=level)
-    return Estimate(float(one @ two) / float(one @ one), interval, units)
+    return Estimate(float(x_apart @ y_apart) / float(x_apart @ x_apart), interval, units)
 
 
 _SMALLEST_SPREAD = 1e-12
@@ -488,7 +493,7 @@ def _correlation_report(
 def _paired_columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
     AlignmentError.check(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
     try:
-        pairs = np.array([[math.nan if one is None else float(one) for one in column] for column in (a, b)])
+        pairs = np.array([[math.nan if number is None else float(number) for number in column] for column in (a, b)])
     except (TypeError, ValueError) as error:
         raise BadTypeError(f"a correlation is between numbers: {error}") from error
     pairs = pairs.reshape(2, -1)
@@ -508,9 +513,9 @@ def _codes(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints]:
 def _pearson(first: Floats, second: Floats) -> float:
     if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
         return math.nan
-    one, two = first - first.mean(), second - second.mean()
-    spread = math.sqrt(float(one @ one)) * math.sqrt(float(two @ two))
-    return min(1.0, max(-1.0, float(one @ two) / spread)) if spread else math.nan
+    first_apart, second_apart = first - first.mean(), second - second.mean()
+    spread = math.sqrt(float(first_apart @ first_apart)) * math.sqrt(float(second_apart @ second_apart))
+    return min(1.0, max(-1.0, float(first_apart @ second_apart) / spread)) if spread else math.nan
 
 
 def _spearman(first: Ints, second: Ints) -> float:

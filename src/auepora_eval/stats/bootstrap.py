@@ -119,7 +119,7 @@ def bootstrap_sums(
     for counts in _counts(len(together), draws, seed):
         totals[done : done + len(counts)] = counts @ together
         done += len(counts)
-    ends = np.cumsum([len(one) for one in observed])
+    ends = np.cumsum([len(sums_of_table) for sums_of_table in observed])
     return [
         BootstrapSums(part, units, count)
         for part, count in zip(np.split(totals, ends[:-1], axis=1), informative, strict=True)

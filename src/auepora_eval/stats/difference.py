@@ -98,9 +98,9 @@ def newcombe_interval(both: int, first_only: int, second_only: int, neither: int
     if min(counts) < 0 or n < 1:
         raise BadValueError(f"{counts} must be four counts of samples, and one of them must not be zero")
     ones, twos = both + second_only, both + first_only
-    one, two = wilson_interval(ones, n, level=level), wilson_interval(twos, n, level=level)
-    down_one, up_one = ones / n - one.low, one.high - ones / n
-    down_two, up_two = twos / n - two.low, two.high - twos / n
+    of_second, of_first = wilson_interval(ones, n, level=level), wilson_interval(twos, n, level=level)
+    down_one, up_one = ones / n - of_second.low, of_second.high - ones / n
+    down_two, up_two = twos / n - of_first.low, of_first.high - twos / n
     phi = _correlation(*counts)
     seen = (second_only - first_only) / n
     low = seen - math.sqrt(max(0.0, down_one**2 - 2 * phi * down_one * up_two + up_two**2))

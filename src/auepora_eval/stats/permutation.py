@@ -354,11 +354,11 @@ def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_0
     means = informative.sum(axis=0)
     spread = math.sqrt(float(np.square(informative).sum())) or 1.0
     p_values = np.ones((runs, runs))
-    for one in range(runs):
-        for other in range(one):
-            observed = abs(means[one] - means[other])
-            p_values[one, other] = tail_proportion(ranges / spread, observed / spread, exact=exact)
-            p_values[other, one] = p_values[one, other]
+    for run in range(runs):
+        for other in range(run):
+            observed = abs(means[run] - means[other])
+            p_values[run, other] = tail_proportion(ranges / spread, observed / spread, exact=exact)
+            p_values[other, run] = p_values[run, other]
     return p_values
 
 

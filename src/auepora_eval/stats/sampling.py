@@ -281,7 +281,7 @@ def forecast(
     variance = variance * n / (n - 2) + _PSEUDO_LABELS / n * alone
     proportion = samples / (samples + num_zeros)
     of_proportion = 0.0 if finite else float(f.mean()) ** 2 * proportion * (1 - proportion) / (samples + num_zeros)
-    alone, variance = (proportion**2 * one + of_proportion for one in (alone, variance))
+    alone, variance = (proportion**2 * term + of_proportion for term in (alone, variance))
     critical = t_quantile(tail_probability(level), n - 2)
     return Forecast(
         n,

@@ -50,19 +50,14 @@ class Quantity:
 def proportion(outcomes: Bools, clusters: Ints | None = None) -> Quantity:
     """The proportion of true outcomes: Wilson's interval, or one by cluster."""
     n, count = len(outcomes), int(np.count_nonzero(outcomes))
-    if not n:
-        return Quantity(None, None, 0, 0)
     found = mean_interval(outcomes.astype(np.float64), clusters=clusters, binary=True)
-    return Quantity(count / n, *_ends(found, n), count, _flags(found))
+    return _quantity(count, found, n, count=count)
 
 
 def mean(values: Floats, clusters: Ints | None = None) -> Quantity:
     """The mean of values between 0 and 1."""
-    n = len(values)
-    if not n:
-        return Quantity(None, None, 0)
     found = mean_interval(values, clusters=clusters, lowest=0.0, highest=1.0)
-    return Quantity(math.fsum(values) / n, *_ends(found, n), None, _flags(found))
+    return _quantity(math.fsum(values), found, len(values))
 
 
 def difference(first: Bools, second: Bools, clusters: Ints | None = None) -> Quantity:
@@ -70,17 +65,18 @@ def difference(first: Bools, second: Bools, clusters: Ints | None = None) -> Qua
     n = len(first)
     if not n:
         return Quantity(None, None, 0)
-    before, after = first.astype(np.float64), second.astype(np.float64)
-    found = paired_interval(before, after, clusters=clusters, binary=True)
-    return Quantity(int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n, *_ends(found, n), None)
+    found = paired_interval(first.astype(np.float64), second.astype(np.float64), clusters=clusters, binary=True)
+    value = int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n
+    return replace(_quantity(value * n, found, n), value=value, flags=())
 
 
-def _ends(interval: Interval | None, n: int) -> tuple[tuple[float, float] | None, int]:
-    return None if interval is None else (float(interval.low), float(interval.high)), n
-
-
-def _flags(interval: Interval | None) -> tuple[str, ...]:
-    return () if interval is None else interval.flags
+def _quantity(total: float, found: Interval | None, n: int, *, count: int | None = None) -> Quantity:
+    """The mean of ``n`` values with this sum, and its interval."""
+    if not n:
+        return Quantity(None, None, 0, count)
+    if found is None:
+        return Quantity(total / n, None, n, count)
+    return Quantity(total / n, (float(found.low), float(found.high)), n, count, found.flags)
 
 
 # --- the four classes of MIRAGE, and the causes of wrong answers -----------------------------------------------------

@@ -72,7 +72,7 @@ class RunResults:
                 f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score "
                 "what is there with `auepora rescore`"
             )
-        every = (self.with_scores(result) for results in self.results.values() for result in results)
+        every = map(self.with_scores, chain.from_iterable(self.results.values()))
         self.missing: MissingOutputs = missing_outputs(store, record, every)
 
     def with_scores(self, result: MetricResult) -> MetricResult:
@@ -152,9 +152,11 @@ def build_comparisons(
     inputs = [matcher.with_coverage(given, shared) for given in inputs if given.name not in refused]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])
     compared = {given.name for given in inputs}
-    newest = [[found[-1] for name, found in run.results.items() if name in compared] for run in runs]
+    every, newest = [], []
+    for run in runs:
+        every.append([results[-1] for results in run.results.values()])
+        newest.append([result for result in every[-1] if result.name in compared])
     return ComparisonInputs(
         shared,
         inputs,
@@ -162,7 +164,7 @@ def build_comparisons(
         primaries,
         missing=missing,
         notes=notes,
-        labels=labels,
+        labels=metric_labels(*every),
         ranked=rank_shared_metrics(records, newest, primary),
     )
 
@@ -236,12 +238,13 @@ def pair_metrics(
 
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
     """Why a metric that is not a mean cannot be compared over repeats; ``None`` where it can."""
+    repeats = [run.record.repeats for run in runs]
     whole = definition.reducer is None or definition.is_mean or definition.joins_repeats
-    if whole or all(run.record.repeats <= 1 for run in runs):
+    if whole or max(repeats) <= 1:
         return None
-    if len({run.record.repeats for run in runs}) > 1:
-        repeats = " and ".join(str(run.record.repeats) for run in runs)
-        return f"it is no mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
+    if len(set(repeats)) > 1:
+        times = " and ".join(map(str, repeats))
+        return f"it is no mean, and the runs asked unequally often ({times} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
         scores = run.with_scores(result).scores
         if not isinstance(scores, Scores) or scores.repeats is None:
@@ -257,11 +260,13 @@ def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metr
     known = list(dict.fromkeys(chain.from_iterable(run.results for run in runs)))
     if metrics is None:
         return known
-    names = [metric if isinstance(metric, str) else metric.name for metric in metrics]
-    for name in names:
+    names: dict[str, None] = {}
+    for metric in metrics:
+        name = metric.name if isinstance(metric, Metric) else metric
         if name not in known:
             raise UnknownMetricError(name, known)
-    return list(dict.fromkeys(names))
+        names[name] = None
+    return list(names)
 
 
 def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
@@ -274,13 +279,16 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
             )
         if name not in run.results:
             return f"{run.record.run_id} does not have it; `auepora rescore {run.record.run_id} -m '{name}'` adds it"
-    by_signature = [{without_top_k(result.signature): result for result in run.results[name]} for run in runs]
+    by_signature: list[dict[str | None, MetricResult]] = []
+    for run in runs:
+        by_signature.append({without_top_k(result.signature): result for result in run.results[name]})
     for last in reversed(runs[-1].results[name]):
         signature = without_top_k(last.signature)
         if all(signature in results for results in by_signature):
             return [results[signature] for results in by_signature]
     newest = [run.results[name][-1].signature or "" for run in runs]
-    return _mismatch(newest[-1], next((signature for signature in newest if signature != newest[-1]), newest[0]))
+    others = [signature for signature in newest if signature != newest[-1]]
+    return _mismatch(newest[-1], [*others, newest[0]][0])
 
 
 def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:
@@ -297,18 +305,14 @@ def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[
         labels = zip(run_labels(len(runs)), runs, strict=True)
         if have := [label for label, run in labels if run.results[name][-1].details.get("corrections")]:
             uncorrected.setdefault(" and ".join(have), []).append(display_name(results[-1]))
-    return [
-        *(
-            f"with {count} gold correction{'s' if count != 1 else ''}: {first_names(listed, 5)}; "
-            "`auepora show RUN --all` has the values without"
-            for count, listed in corrected.items()
-        ),
-        *(
-            f"without the gold corrections that only {have} has: {first_names(listed, 5)}; `auepora gold apply` scores "
-            "all runs with them"
-            for have, listed in uncorrected.items()
-        ),
-    ]
+    notes = []
+    for count, listed in corrected.items():
+        text = f"with {count} gold correction{'s' * (count != 1)}: {first_names(listed, 5)}"
+        notes.append(f"{text}; `auepora show RUN --all` has the values without")
+    for labels_of, listed in uncorrected.items():
+        text = f"without the gold corrections that only {labels_of} has: {first_names(listed, 5)}"
+        notes.append(f"{text}; `auepora gold apply` scores all runs with them")
+    return notes
 
 
 def _mismatch(second: str, first: str) -> str:
@@ -338,7 +342,8 @@ def _comparison_input(
     notes = [definition.note]
     withheld: DowngradeReason | None = None
     if is_question_overlap(results[1]):
-        reason = missing_basis_reason(result for run in runs for found in run.results.values() for result in found)
+        by_name = chain.from_iterable(run.results.values() for run in runs)
+        reason = missing_basis_reason(chain.from_iterable(by_name))
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
     if not definition.has_direction and not definition.binary:
@@ -368,17 +373,17 @@ def _comparison_input(
         results[1].name,
         read().definition,
         read,
-        results[1].target.name,
-        primary,
-        margin,
-        tuple(filter(None, notes)),
-        (results[0].value, results[1].value) if defined else None,
-        None if spreads == [None, None] else (spreads[0], spreads[1]),
-        (runs[pair[0]].record.repeats, runs[pair[1]].record.repeats),
-        pair,
-        withheld,
-        sequential,
-        two_stage,
+        target=results[1].target.name,
+        primary=primary,
+        margin=margin,
+        notes=tuple(filter(None, notes)),
+        stored=(results[0].value, results[1].value) if defined else None,
+        own_spread=None if spreads == [None, None] else (spreads[0], spreads[1]),
+        repeats=(records[0].repeats, records[1].repeats),
+        runs=pair,
+        withheld=withheld,
+        sequential=sequential,
+        two_stage=two_stage,
     )
 
 
@@ -395,8 +400,8 @@ def _two_stage_comparison(
         return None
     if any("predictions" not in stage for stage in drawn):
         return "two-stage judging of one of the runs has not ended; resume it"
-    first = drawn[0]["draw"]
-    if any((stage["draw"]["drawn"], stage["draw"]["strata"]) != (first["drawn"], first["strata"]) for stage in drawn):
+    first, last = drawn[0]["draw"], drawn[-1]["draw"]
+    if (first["drawn"], first["strata"]) != (last["drawn"], last["strata"]):
         return "the runs have different draws of two-stage judging, so there is no verdict; use one seed and budget"
     rows = [shared.rows[number] for number in pair]
     strata = np.array(first["strata"], dtype=np.intp)[rows[stored.index(drawn[0])]]
@@ -420,12 +425,12 @@ def _two_stage_comparison(
     strata[outside] = -1
     return TwoStageComparison(
         drawn[0]["target"],
-        columns[0],
-        columns[1],
-        predictions[0],
-        predictions[1],
-        strata,
-        int((is_drawn & ~known & ~outside).sum()),
+        first=columns[0],
+        second=columns[1],
+        first_predictions=predictions[0],
+        second_predictions=predictions[1],
+        strata=strata,
+        failed=int((is_drawn & ~known & ~outside).sum()),
     )
 
 
@@ -446,14 +451,13 @@ def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) 
     if not any(counts):
         return None
     labels = run_labels(max(pair) + 1)
-    judged = " and ".join(
-        f"{result.details.get('num_scored', 0)} samples in {labels[run]}"
-        for run, result, count in zip(pair, results, counts, strict=True)
-        if count
-    )
+    judged = []
+    for run, result, count in zip(pair, results, counts, strict=True):
+        if count:
+            judged.append(f"{result.details.get('num_scored', 0)} samples in {labels[run]}")
     return (
-        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value and its "
-        "interval are not sequentially valid, and there is no verdict"
+        f"judged on {' and '.join(judged)} so far, and no sequential test of these two runs is about it: its p-value "
+        "and its interval are not sequentially valid, and there is no verdict"
     )
 
 
@@ -477,12 +481,14 @@ def _read_pair(
     pair: tuple[int, int],
 ) -> MetricPair:
     """The scores of a metric in two runs, ready to be compared."""
-    first, second = (
-        shared.take(scores, number)
-        if isinstance(scores := run.with_scores(result).scores, Scores)
-        else _no_scores(len(shared.ids))
-        for run, result, number in zip(runs, results, pair, strict=True)
-    )
+    both: list[Scores] = []
+    for run, result, number in zip(runs, results, pair, strict=True):
+        scores = run.with_scores(result).scores
+        if not isinstance(scores, Scores):
+            n = run.record.num_samples
+            scores = Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
+        both.append(shared.take(scores, number))
+    first, second = both
     unjudged = first.with_reason(NOT_JUDGED) | second.with_reason(NOT_JUDGED)
     first, second = exclude_rows(first, unjudged), exclude_rows(second, unjudged)
     reducer = definition.reducer
@@ -492,21 +498,16 @@ def _read_pair(
         definition = replace(definition, reducer=reducer)
     missing = [run.missing.take(shared.rows[number]) for run, number in zip(runs, pair, strict=True)]
     second = _without_rounding(first, second, definition.rounding)
-    (first, filled_first), (second, filled_second) = (
-        fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
-    )
+    first, filled_first = fill_with_worst(first, missing[0], definition)
+    second, filled_second = fill_with_worst(second, missing[1], definition)
     return MetricPair(
         results[1].name,
         definition,
         first,
         second,
-        (missing[0].total, missing[1].total),
-        (filled_first, filled_second),
+        missing=(missing[0].total, missing[1].total),
+        at_worst=(filled_first, filled_second),
     )
-
-
-def _no_scores(n: int) -> Scores:
-    return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
 
 
 class _RunMatcher:

@@ -118,10 +118,15 @@ def _pairs(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints, list[Any]]:
     """The labels of what both labelled, as places among the categories in use, which are in order."""
     AlignmentError.check(len(a), len(b), what=("labels of the first", "labels of the second"))
     both = [(first, second) for first, second in zip(a, b, strict=True) if not (_missing(first) or _missing(second))]
-    categories = _ordered({label for pair in both for label in pair})
-    place = {label: number for number, label in enumerate(categories)}
-    codes = np.array([[place[first], place[second]] for first, second in both], dtype=np.intp).reshape(-1, 2)
-    return codes[:, 0], codes[:, 1], categories
+    first, second = ([pair[rater] for pair in both] for rater in (0, 1))
+    categories = _ordered({*first, *second})
+    return _places(first, categories), _places(second, categories), categories
+
+
+def _places(labels: Sequence[Any], ordered: Sequence[Any]) -> Ints:
+    """The place of each label among all labels in order."""
+    place = {label: number for number, label in enumerate(ordered)}
+    return np.array([place[label] for label in labels], dtype=np.intp)
 
 
 # --- any number of raters --------------------------------------------------------------------------------------------
@@ -201,27 +206,29 @@ class _RatingTable:
     def of(cls, ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], level: Level) -> _RatingTable:
         if level not in _LEVELS:
             raise BadValueError(f"level {level!r}: choose one of {', '.join(_LEVELS)}")
-        columns = _rating_columns(ratings)
-        rated = [
-            kept
-            for kept in ([rating for rating in column if not _missing(rating)] for column in columns)
-            if len(kept) > 1
-        ]
-        values = _ordered({rating for column in rated for rating in column})
+        rated: list[Any] = []
+        sizes: list[int] = []
+        pairs, shares = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
+        for column in _rating_columns(ratings):
+            present = [rating for rating in column if not _missing(rating)]
+            m = len(present)
+            if m > 1:
+                pairs.append(len(rated) + np.stack(np.triu_indices(m, 1), axis=1))
+                shares.append(np.full(len(pairs[-1]), 2 / (m - 1)))
+                rated += present
+                sizes.append(m)
+        values = _ordered(set(rated))
         if level != "nominal":
             _require_numbers(values, level)
-        place = {value: number for number, value in enumerate(values)}
-        unit = np.repeat(np.arange(len(rated)), [len(column) for column in rated]).astype(np.intp)
-        code = np.array([place[rating] for column in rated for rating in column], dtype=np.intp)
-        pairs, share, start = [], [], 0
-        for column in rated:
-            m = len(column)
-            pairs += [(start + i, start + j) for i in range(m) for j in range(i + 1, m)]
-            share += [2 / (m - 1)] * (m * (m - 1) // 2)
-            start += m
-        numbers = np.arange(len(values), dtype=np.float64) if level == "nominal" else np.array(values, np.float64)
-        pair_table = np.array(pairs, dtype=np.intp).reshape(-1, 2)
-        return cls(level, len(rated), numbers, unit, code, pair_table, np.array(share, np.float64))
+        return cls(
+            level,
+            units=len(sizes),
+            values=np.arange(len(values), dtype=np.float64) if level == "nominal" else np.array(values, np.float64),
+            unit=np.repeat(np.arange(len(sizes)), sizes).astype(np.intp),
+            code=_places(rated, values),
+            pairs=np.concatenate(pairs),
+            share=np.concatenate(shares),
+        )
 
     def alpha(self, weights: Floats) -> float:
         """Alpha where each thing comes as often as ``weights`` says.
@@ -233,11 +240,9 @@ class _RatingTable:
         if self.units < 2 or n < 2 or np.count_nonzero(counts) < 2:
             return math.nan
         values = np.cumsum(counts) - counts / 2 if self.level == "ordinal" else self.values
-        first, second = self.code[self.pairs[:, 0]], self.code[self.pairs[:, 1]]
-        observed = (
-            float((weights[self.unit[self.pairs[:, 0]]] * self.share) @ self._distance(values[first], values[second]))
-            / n
-        )
+        first, second = self.pairs.T
+        distances = self._distance(values[self.code[first]], values[self.code[second]])
+        observed = float((weights[self.unit[first]] * self.share) @ distances) / n
         expected = self._expected(values, counts) / (n * (n - 1))
         return float(1 - observed / expected)
 
@@ -255,12 +260,8 @@ class _RatingTable:
         if self.level == "nominal":
             return float(n * n - counts @ counts)
         if self.level == "ratio":
-            return float(
-                sum(
-                    count * (counts @ self._distance(values, value))
-                    for value, count in zip(values, counts, strict=True)
-                )
-            )
+            distances = [counts @ self._distance(values, value) for value in values]
+            return float(sum(counts * distances))
         centred = values - counts @ values / n  # otherwise large numbers close together would lose their digits
         return float(2 * n * (counts @ centred**2))
 
@@ -493,12 +494,11 @@ def _correlation_report(
 def _paired_columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
     AlignmentError.check(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
     try:
-        pairs = np.array([[math.nan if number is None else float(number) for number in column] for column in (a, b)])
+        first, second = (np.array(column, dtype=np.float64) for column in (a, b))  # None is NaN
     except (TypeError, ValueError) as error:
         raise BadTypeError(f"a correlation is between numbers: {error}") from error
-    pairs = pairs.reshape(2, -1)
-    there = ~np.isnan(pairs).any(axis=0)
-    return pairs[0, there], pairs[1, there]
+    there = ~(np.isnan(first) | np.isnan(second))
+    return first[there], second[there]
 
 
 def _codes(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints]:

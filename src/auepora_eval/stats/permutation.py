@@ -167,12 +167,6 @@ def permutation_test(
     places = np.flatnonzero(informative) if exact else np.arange(len(together))
     moved, both = together[places], together.sum(axis=0)
     groups = np.zeros(len(together), dtype=np.bool_)
-
-    def swapped_samples(kept: Floats) -> Iterator[Bools]:
-        for row in kept:
-            groups[places] = row == 0
-            yield groups[group_of]
-
     parts = []
     for kept in _all_swaps(len(places)) if exact else _random_swaps(len(together), draws, seed):
         signed = 2.0 * (kept @ moved) - both
@@ -182,7 +176,12 @@ def permutation_test(
             columns.append(table.difference(signed[:, start:end])[:, None])
             start = end
         if folds:
-            columns.append(np.array([[fold.difference(mask) for fold in folds] for mask in swapped_samples(kept)]))
+            differences_of_folds = []
+            for row in kept:
+                groups[places] = row == 0
+                swapped = groups[group_of]
+                differences_of_folds.append([fold.difference(swapped) for fold in folds])
+            columns.append(np.array(differences_of_folds))
         parts.append(np.concatenate(columns, axis=1))
     flipped = np.abs(np.concatenate(parts))
     observed = np.concatenate(
@@ -241,9 +240,7 @@ def _normal_deviates(flipped: Floats, observed: float) -> tuple[Floats, float]:
     proportions = np.maximum(reached, 0.5) / len(sizes)
     known, places = np.unique(proportions, return_inverse=True)
     normal = NormalDist()
-    deviates = np.array([-normal.inv_cdf(proportion / 2) if proportion < 1 else 0.0 for proportion in known.tolist()])[
-        places
-    ]
+    deviates = np.array([-normal.inv_cdf(proportion / 2) for proportion in known.tolist()])[places]
     return deviates[:-1], math.copysign(float(deviates[-1]), observed)
 
 

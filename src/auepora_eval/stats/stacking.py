@@ -91,14 +91,12 @@ def fit_stacked_weights(
     distinct, judge_of_column = np.unique(rows, axis=1, return_inverse=True)
     groups = judge_of_column.reshape(-1)
     fold = assign_folds(target, clusters=clusters, folds=folds, seed=seed)
-    return StackedWeights(
-        _fit(distinct, target, groups, relative),
-        tuple(
-            _fit(distinct[fold != k], target[fold != k], groups, None if relative is None else relative[fold != k])
-            for k in range(folds)
-        ),
-        tuple(fold.tolist()),
-    )
+    by_fold = []
+    for k in range(folds):
+        training = fold != k
+        inside = None if relative is None else relative[training]
+        by_fold.append(_fit(distinct[training], target[training], groups, inside))
+    return StackedWeights(_fit(distinct, target, groups, relative), tuple(by_fold), tuple(fold.tolist()))
 
 
 def assign_folds(labels: Floats, *, clusters: Ints | None = None, folds: int = FOLDS, seed: int = 0) -> Ints:

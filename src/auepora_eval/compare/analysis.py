@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 from statistics import NormalDist
 from typing import Literal, get_args
 
@@ -42,8 +44,8 @@ from .pairing import (
     Fill,
     MetricMeta,
     RunPairScores,
-    ScoresCache,
     completed_difference,
+    kept_results,
     pair_scores,
     ratio_of_amounts,
 )
@@ -139,16 +141,13 @@ def compute_comparisons(
     one that is exploratory. One of two-stage judging is tested at 5 % divided by the number of primary metrics.
     Where lists are cut, a verdict holds at both ends of what they allow.
     """
-    given = [end for listed in inputs for end in listed.ends]
-    numbers = [number for number, listed in enumerate(inputs) for _ in listed.ends]
-    inputs = [entered if _shares_rate(entered) else replace(entered, primary=False) for entered in given]
+    given = list(chain.from_iterable(listed.ends for listed in inputs))
+    numbers = np.repeat(np.arange(len(inputs)), [len(listed.ends) for listed in inputs]).tolist()
     tests = max(sum(entered.primary and entered.sequential is None for entered in given), 1)
+    inputs = [replace(entered, primary=entered.primary and _shares_rate(entered)) for entered in given]
     analysis = Analysis(inputs, clusters, adjust, seed)
-    bounds = [
-        Analysis(inputs, clusters, adjust, seed, analysis.cache, fill=fill, verdicts_only=True)
-        for fill in ("low", "high")
-        if any((pair := entered.pair).measure_failures and pair.can_fill for entered in inputs)
-    ]
+    fills = get_args(Fill) if any(entered.pair.is_fillable for entered in inputs) else ()
+    bounds = [Analysis(inputs, clusters, adjust, seed, fill=fill, verdicts_only=True) for fill in fills]
     compared = [_with_ratio(analysis, index, analysis.comparison(index, bounds)) for index in range(len(inputs))]
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
     compared = _downgrade_verdicts(analysis, compared, recheck_with_failures)
@@ -348,13 +347,13 @@ def _downgrade_verdicts(
     if not any(found):
         return compared
     changed = [_changed(given, check) for given, check in zip(analysis.inputs, found, strict=True)]
-    hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, analysis.cache, verdicts_only=True)
+    hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, verdicts_only=True)
     for index, check in enumerate(found):
         before = compared[index]
         if check is None or (
             check.change is not None
             and hard.verdict(index) == before.verdict
-            and (not check.needs_bonferroni or analysis.passes_bonferroni(index))
+            and (not check.needs_bonferroni or analysis.p_values[index] * analysis.num_tested < ALPHA)
         ):
             continue
         compared[index] = replace(
@@ -382,15 +381,15 @@ class Analysis:
         clusters: Clusters | None,
         adjust: LeaderboardAdjustment = "max-t",
         seed: int = 0,
-        cache: ScoresCache | None = None,
         *,
         fill: Fill | None = None,
         verdicts_only: bool = False,
     ) -> None:
         self.inputs, self.clusters, self.adjust, self.seed = inputs, clusters, adjust, seed
-        self.cache = cache or ScoresCache()
         self._fill: Fill | None = fill
         self._n = len(inputs[0].pair.first) if inputs else 0
+        self.pair = lru_cache(kept_results(self._n))(self._read_pair)
+        """The paired scores of one metric under this assumption."""
         self.levels = np.full(len(inputs), 1 - ALPHA)
         self.p_values, self.p_adjusted = self._run_tests()
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
@@ -398,9 +397,8 @@ class Analysis:
         selected = [place for place, given in enumerate(inputs) if given.margin is not None]
         self.narrow = self._intervals(0.90, selected) if selected else [None] * len(inputs)
 
-    def pair(self, place: int) -> RunPairScores:
-        """The paired scores of one metric under this assumption."""
-        return self.cache.get((self, place), self._n, lambda: pair_scores(self.inputs[place].pair, self._fill))
+    def _read_pair(self, place: int) -> RunPairScores:
+        return pair_scores(self.inputs[place].pair, self._fill)
 
     def _run_tests(self) -> tuple[Floats, Floats]:
         means: list[int] = []
@@ -464,11 +462,9 @@ class Analysis:
     def _adjusted_intervals(self, *, verdicts_only: bool) -> list[Interval | None]:
         """The interval of each primary metric at its own level; with ``verdicts_only``, where a verdict needs it."""
         found: list[Interval | None] = [None] * len(self.inputs)
-        selected = [
-            place
-            for place, given in enumerate(self.inputs)
-            if given.primary and (not verdicts_only or self.p_adjusted[place] < ALPHA)
-        ]
+        selected = [place for place, given in enumerate(self.inputs) if given.primary]
+        if verdicts_only:
+            selected = [place for place in selected if self.p_adjusted[place] < ALPHA]
         for level in sorted({float(self.levels[place]) for place in selected}):
             places = [place for place in selected if self.levels[place] == level]
             same = level == 1 - ALPHA and not verdicts_only
@@ -499,16 +495,12 @@ class Analysis:
         drawn = paired_bootstraps(self._tables(sums), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level)
         for place, interval in zip(sums, drawn, strict=True):
             found[place] = interval
-        # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.
-        return [
-            interval
-            if interval is not None
-            and (interval.method != "all_equal" or self.pair(place).values is not None)
-            and math.isfinite(interval.low)
-            and math.isfinite(interval.high)
-            else None
-            for place, interval in enumerate(found)
-        ]
+        for place, interval in enumerate(found):
+            # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.
+            is_empty = interval is not None and interval.method == "all_equal" and self.pair(place).values is None
+            if is_empty or interval is None or not np.isfinite([interval.low, interval.high]).all():
+                found[place] = None
+        return found
 
     def _tables(self, places: Iterable[int]) -> Iterator[PairedStatistics]:
         """The statistics of metrics that are functions of sums, one by one."""
@@ -540,7 +532,7 @@ class Analysis:
             clusters=inside,
             lowest=low,
             highest=high,
-            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
+            level=levels.get(verdict, 1 - ALPHA / max(self.num_tested, 1)),
         )
 
     def verdict_without_skew(self, place: int) -> Verdict:
@@ -558,11 +550,9 @@ class Analysis:
             identical=reading.identical,
         )
 
-    def passes_bonferroni(self, place: int) -> bool:
-        """Whether the p-value is small enough when multiplied by the number of primary metrics (Bonferroni)."""
-        return bool(self.p_values[place] * self._num_tested() < ALPHA)
-
-    def _num_tested(self) -> int:
+    @property
+    def num_tested(self) -> int:
+        """The number of primary metrics that have a test."""
         return sum(given.primary and not math.isnan(p) for given, p in zip(self.inputs, self.p_values, strict=True))
 
     def comparison(self, place: int, others: Sequence[Analysis]) -> MetricComparison:
@@ -586,7 +576,7 @@ class Analysis:
         if pair.definition.direction is None and verdict == "inconclusive" and given.withheld != "no_direction":
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
-        if pair.measure_failures and pair.can_fill:
+        if pair.is_fillable:
             ends = [look.pair(place).delta for look in others]
             bounds = (min(ends), max(ends)) if np.isfinite(ends).all() else None
             if any(look.verdict(place) != verdict for look in others):

@@ -47,36 +47,35 @@ class Quantity:
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 
+def _quantity_dicts(quantities: Mapping[Any, Quantity]) -> dict[str, Any]:
+    return {str(name): quantity.to_dict() for name, quantity in quantities.items()}
+
+
 def proportion(outcomes: Bools, clusters: Ints | None = None) -> Quantity:
     """The proportion of true outcomes: Wilson's interval, or one by cluster."""
     n, count = len(outcomes), int(np.count_nonzero(outcomes))
     found = mean_interval(outcomes.astype(np.float64), clusters=clusters, binary=True)
-    return _quantity(count, found, n, count=count)
+    return _quantity(count / max(n, 1), found, n, count=count)
 
 
 def mean(values: Floats, clusters: Ints | None = None) -> Quantity:
     """The mean of values between 0 and 1."""
     found = mean_interval(values, clusters=clusters, lowest=0.0, highest=1.0)
-    return _quantity(math.fsum(values), found, len(values))
+    return _quantity(math.fsum(values) / max(len(values), 1), found, len(values))
 
 
 def difference(first: Bools, second: Bools, clusters: Ints | None = None) -> Quantity:
     """The proportion of ``second`` minus that of ``first``, paired by question."""
-    n = len(first)
-    if not n:
-        return Quantity(None, None, 0)
+    n = max(len(first), 1)
     found = paired_interval(first.astype(np.float64), second.astype(np.float64), clusters=clusters, binary=True)
     value = int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n
-    return replace(_quantity(value * n, found, n), value=value, flags=())
+    return replace(_quantity(value, found, len(first)), flags=())
 
 
-def _quantity(total: float, found: Interval | None, n: int, *, count: int | None = None) -> Quantity:
-    """The mean of ``n`` values with this sum, and its interval."""
-    if not n:
-        return Quantity(None, None, 0, count)
-    if found is None:
-        return Quantity(total / n, None, n, count)
-    return Quantity(total / n, (float(found.low), float(found.high)), n, count, found.flags)
+def _quantity(value: float, found: Interval | None, n: int, *, count: int | None = None) -> Quantity:
+    """A value of ``n`` questions with its interval; without a value where there is none."""
+    ends = None if found is None else (float(found.low), float(found.high))
+    return Quantity(value if n else None, ends, n, count, () if found is None else found.flags)
 
 
 # --- the four classes of MIRAGE, and the causes of wrong answers -----------------------------------------------------
@@ -94,9 +93,9 @@ FAILURES = ("noise_vulnerability", "context_insensitivity", "context_misinterpre
 
 def mirage_classes(none: Bools, mixed: Bools, oracle: Bools) -> list[str]:
     """The class of each question, from whether it is right without, with retrieved and with gold documents."""
-    names = list(MIRAGE)
-    codes = np.select([oracle & ~mixed, oracle & mixed, ~none], [0, 1, 2], 3)
-    return [names[code] for code in codes.tolist()]
+    *names, otherwise = MIRAGE
+    found: list[str] = np.select([oracle & ~mixed, oracle & mixed, ~none], names, otherwise).tolist()
+    return found
 
 
 CAUSES = {
@@ -115,9 +114,9 @@ def failure_causes(none: Bools, oracle: Bools, sufficient: Bools, failed: Bools)
     ``none`` and ``oracle`` say whether the answers without documents and with the gold documents alone are right,
     ``sufficient`` whether gold was retrieved, ``failed`` whether the system gave no answer.
     """
-    names = list(CAUSES)
-    codes = np.select([failed, oracle & ~sufficient, oracle, ~none], [0, 1, 2, 3], 4)
-    return [names[code] for code in codes.tolist()]
+    *names, otherwise = CAUSES
+    found: list[str] = np.select([failed, oracle & ~sufficient, oracle, ~none], names, otherwise).tolist()
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ def effects(
     found: dict[str, Effect] = {}
     unnamed = NOT_BEYOND if changed.any() else TOO_FEW
     for name in names:
-        members = np.array([own_class == name for own_class in classes], np.bool_)
+        members = np.array(classes, np.str_) == name
         found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters), unnamed)
     return found
 
@@ -177,18 +176,20 @@ def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints
     the list only: its name says ``within list``, and it does not compare retrievers. A list without a useful document
     counts 0. Returns the name and the mean.
     """
-    family, depth = require_measure(
-        measure, graded=any(value not in (0, 1) for value in chain.from_iterable(labels)), k=k
-    )
-    for value in chain.from_iterable(labels):
+    every = list(chain.from_iterable(labels))
+    family, depth = require_measure(measure, graded=not {0, 1}.issuperset(every), k=k)
+    for value in every:
         if not 0 <= value <= 1:
             raise BadValueError(f"eRAG needs scores from 0 to 1, not {value!r}; label with another metric")
     if family == "precision":
         return f"erag precision@{depth}", mean(_floats([math.fsum(row[:depth]) / depth for row in labels]), clusters)
     if family == "hit_rate":
         return f"erag success@{depth}", mean(_floats([max(row[:depth], default=0.0) for row in labels]), clusters)
-    ranked = [[str(rank) for rank in range(len(row))] for row in labels]
-    gold = [[str(rank) for rank, value in enumerate(row) if value] for row in labels]
+    ranked: list[list[str]] = []
+    gold: list[list[str]] = []
+    for row in labels:
+        ranked.append([str(rank) for rank in range(len(row))])
+        gold.append([rank for rank, value in zip(ranked[-1], row, strict=True) if value])
     name = f"{family}@{depth}"
     (result,) = evaluate_rankings(gold, ranked, [name])
     assert isinstance(result.scores, Scores)
@@ -227,7 +228,7 @@ def udcg(utilities: Sequence[float], relevant: Sequence[bool]) -> float:
         raise BadValueError(f"{len(utilities)} utilities and {len(relevant)} relevance labels: there must be as many")
     if not utilities:
         return 0.0
-    weighted = [u if hit else UDCG_WEIGHT * u for u, hit in zip(utilities, relevant, strict=True)]
+    weighted = np.array(utilities) * np.where(relevant, 1.0, UDCG_WEIGHT)
     return 1 / (1 + math.exp(-math.fsum(weighted) / len(weighted)))
 
 
@@ -307,7 +308,7 @@ class DocumentUtility:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            "measures": {name: measure.to_dict() for name, measure in self.measures.items()},
+            "measures": _quantity_dicts(self.measures),
             "distractors": [asdict(distractor) for distractor in self.distractors],
             "documents": self.documents,
         }
@@ -351,24 +352,22 @@ class DiagnosisNumbers:
         """For JSON."""
         mirage = {name: effect.proportion.to_dict() for name, effect in self.mirage.items()}
         mirage |= {name: self.mirage[name].to_dict() for name in FAILURES if name in mirage}
+        causes = {}
+        for name, cause in self.causes.items():
+            causes[name] = {**cause.to_dict(), "sample_ids": self.questions[name]}
         return {
             "n": self.n,
             "left_out": self.left_out,
             "wrong": self.wrong,
-            "accuracy": {name: quantity.to_dict() for name, quantity in self.accuracy.items()},
-            "retest": {name: quantity.to_dict() for name, quantity in self.retest.items()},
+            "accuracy": _quantity_dicts(self.accuracy),
+            "retest": _quantity_dicts(self.retest),
             "gain": None if self.gain is None else self.gain.to_dict(),
             "headroom": None if self.headroom is None else self.headroom.to_dict(),
             "mirage": mirage,
             "mirage_from": self.mirage_from,
-            "causes": {
-                name: {**cause.to_dict(), "sample_ids": self.questions[name]} for name, cause in self.causes.items()
-            },
-            "sufficiency": {
-                group: {name: quantity.to_dict() for name, quantity in row.items()}
-                for group, row in self.sufficiency.items()
-            },
-            "positions": {str(position): quantity.to_dict() for position, quantity in self.positions.items()},
+            "causes": causes,
+            "sufficiency": {group: _quantity_dicts(row) for group, row in self.sufficiency.items()},
+            "positions": _quantity_dicts(self.positions),
             "utility": None if self.utility is None else self.utility.to_dict(),
         }
 
@@ -403,8 +402,8 @@ def diagnosis_numbers(
     numbers = DiagnosisNumbers(
         n=int(np.count_nonzero(rows)),
         left_out=int(np.count_nonzero(~rows)),
-        accuracy={name: proportion(outcomes, codes) for name, outcomes in right.items()},
-        retest={name: proportion(outcomes, codes) for name, outcomes in changed.items()},
+        accuracy=_proportions(right, codes),
+        retest=_proportions(changed, codes),
         gain=difference(right["none"], right["retrieved"], codes) if "none" in right else None,
         headroom=difference(right["retrieved"], right["oracle"], codes) if "oracle" in right else None,
         sufficiency=_sufficiency(
@@ -420,18 +419,13 @@ def diagnosis_numbers(
             classes = np.where(broken, "system_failed", classes).tolist()
         wrong = ~right["retrieved"]
         every = failure_causes(right["none"], right["oracle"], sufficient[rows], found["retrieved"].failed)
-        names = [sample_id for sample_id, kept in zip(ids, rows.tolist(), strict=True) if kept]
-        causes = [(cause, name) for cause, name, is_wrong in zip(every, names, wrong.tolist(), strict=True) if is_wrong]
+        causes, names = np.array(every, np.str_)[wrong], np.array(ids, dtype=object)[rows][wrong]
+        inside = None if codes is None else codes[wrong]
         numbers = replace(
             numbers,
             mirage=effects(classes, class_names, changed["oracle"], codes),
-            causes=effects(
-                [cause for cause, _ in causes],
-                list(CAUSES),
-                changed["retrieved"][wrong],
-                None if codes is None else codes[wrong],
-            ),
-            questions={name: [sample_id for cause, sample_id in causes if cause == name] for name in CAUSES},
+            causes=effects(causes.tolist(), list(CAUSES), changed["retrieved"][wrong], inside),
+            questions={cause: names[causes == cause].tolist() for cause in CAUSES},
         )
     kept = np.flatnonzero(rows).tolist()
     if positions and "mixed" in right:
@@ -439,7 +433,7 @@ def diagnosis_numbers(
     if documents:
         listed = [documents[row] for row in kept]
         oracle = right.get("oracle", np.ones(len(listed), np.bool_))
-        numbers = replace(numbers, utility=document_utility(listed, oracle, measures, k, codes))
+        numbers = replace(numbers, utility=document_utility(listed, oracle, measures, k=k, clusters=codes))
     return numbers
 
 
@@ -447,16 +441,20 @@ def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None
     abstained = outcomes.abstained & ~outcomes.right
     columns = {"correct": outcomes.right, "abstained": abstained, "wrong": ~outcomes.right & ~abstained}
     groups = {"sufficient": sufficient, "insufficient": ~sufficient}
-    return {
-        group: {name: proportion(mask & column, clusters) for name, column in columns.items()}
-        for group, mask in groups.items()
-    }
+    found = {}
+    for group, mask in groups.items():
+        found[group] = _proportions({name: mask & column for name, column in columns.items()}, clusters)
+    return found
+
+
+def _proportions(outcomes: Mapping[str, Bools], clusters: Ints | None) -> dict[str, Quantity]:
+    return {name: proportion(column, clusters) for name, column in outcomes.items()}
 
 
 def _by_position(positions: Sequence[int | None], right: Bools, clusters: Ints | None) -> dict[int, Quantity]:
     found: dict[int, Quantity] = {}
     for position in sorted({position for position in positions if position is not None}):
-        rows = np.array([own_position == position for own_position in positions], np.bool_)
+        rows = np.array(positions, dtype=object) == position
         found[position] = proportion(right[rows], None if clusters is None else clusters[rows])
     return found
 
@@ -465,6 +463,7 @@ def document_utility(
     documents: Sequence[Sequence[SingleDocument]],
     oracle: Bools,
     measures: Sequence[str],
+    *,
     k: int,
     clusters: Ints | None = None,
 ) -> DocumentUtility:
@@ -473,23 +472,21 @@ def document_utility(
     Questions with a document that was not measured are left out of eRAG. UDCG is called ``udcg_sampled`` unless the
     system gave the probability of abstention for every document.
     """
-    complete = np.array([all(document.label is not None for document in row) for row in documents], np.bool_)
-    labels = [
-        [float(document.label or 0.0) for document in row]
-        for row, kept in zip(documents, complete, strict=True)
-        if kept
-    ]
-    codes = None if clusters is None else clusters[complete]
-    found = dict(erag(labels, measure, k, codes) for measure in measures)
     listed = list(chain.from_iterable(documents))
     known = bool(listed) and all(document.abstain_probability is not None for document in listed)
-    scores = [
-        udcg(
-            [1 - (document.abstain_probability or 0.0 if known else document.abstained) for document in row],
-            [document.relevant for document in row],
-        )
-        for row in documents
-    ]
+    labels: list[list[float]] = []
+    scores: list[float] = []
+    complete = np.zeros(len(documents), np.bool_)
+    for place, row in enumerate(documents):
+        measured = [document.label for document in row if document.label is not None]
+        if len(measured) == len(row):
+            complete[place] = True
+            labels.append(measured)
+        abstained = [document.abstain_probability if known else document.abstained for document in row]
+        utilities = [1 - (probability or 0.0) for probability in abstained]
+        scores.append(udcg(utilities, [document.relevant for document in row]))
+    codes = None if clusters is None else clusters[complete]
+    found = dict(erag(labels, measure, k, codes) for measure in measures)
     found["udcg" if known else "udcg_sampled"] = mean(_floats(scores), clusters)
     return DocumentUtility(found, harmful_distractors(documents, oracle), len(listed))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, combinations, islice
 
 import numpy as np
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.results import Results, display_name, metric_labels, sequential_details
+from ..core.results import Results, display_name, metric_labels, registered_name, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
@@ -39,12 +39,12 @@ from .pairing import (
     MetricMeta,
     MetricPair,
     MissingOutputs,
-    ScoresCache,
     SharedSamples,
     comparable_signature,
     exclude_rows,
     fill_with_worst,
     find_metric,
+    kept_results,
     lookup_metric,
     metrics_judged_until,
     missing_outputs,
@@ -53,7 +53,7 @@ from .pairing import (
 )
 from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
-from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
+from .verdicts import OVERLAP_NOTE, QUESTION_OVERLAP, Margin, margin_of, missing_basis_reason, require_margin
 
 
 class RunResults:
@@ -63,7 +63,8 @@ class RunResults:
         """A run without any result is refused."""
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
-        self._store, self._cache = store, ScoresCache()
+        self._store = store
+        self._kept = lru_cache(kept_results(record.num_samples))(self._read)
         self.judged_until = metrics_judged_until(store, record)
         for result in result_summaries(store, record.run_id, every_signature=True):
             self.results.setdefault(result.name, []).append(result)
@@ -79,10 +80,10 @@ class RunResults:
         """One of the results with its scores; one that was computed again has them."""
         if result.scores is not None:
             return result
-        key = result.name, result.signature
-        return self._cache.get(key, self.record.num_samples, lambda: self._read(result))
+        return self._kept(result.name, result.signature)
 
-    def _read(self, summary: MetricResult) -> MetricResult:
+    def _read(self, name: str, signature: str | None) -> MetricResult:
+        (summary,) = [result for result in self.results[name] if result.signature == signature]
         result = result_with_scores(self._store, self.record.run_id, summary)
         if result.scores is not None and len(result.scores) != self.record.num_samples:
             result.scores = None  # a result added by hand: which samples the scores belong to is unknown
@@ -279,9 +280,7 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
             )
         if name not in run.results:
             return f"{run.record.run_id} does not have it; `auepora rescore {run.record.run_id} -m '{name}'` adds it"
-    by_signature: list[dict[str | None, MetricResult]] = []
-    for run in runs:
-        by_signature.append({without_top_k(result.signature): result for result in run.results[name]})
+    by_signature = [_by_signature(run.results[name]) for run in runs]
     for last in reversed(runs[-1].results[name]):
         signature = without_top_k(last.signature)
         if all(signature in results for results in by_signature):
@@ -289,6 +288,11 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
     newest = [run.results[name][-1].signature or "" for run in runs]
     others = [signature for signature in newest if signature != newest[-1]]
     return _mismatch(newest[-1], [*others, newest[0]][0])
+
+
+def _by_signature(results: Iterable[MetricResult]) -> dict[str | None, MetricResult]:
+    """The newest result of each signature, whatever the number of documents that was asked for."""
+    return {without_top_k(result.signature): result for result in results}
 
 
 def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:
@@ -341,7 +345,7 @@ def _comparison_input(
     defined = all(result.defined for result in results) and is_whole
     notes = [definition.note]
     withheld: DowngradeReason | None = None
-    if is_question_overlap(results[1]):
+    if registered_name(results[1]) in QUESTION_OVERLAP:
         by_name = chain.from_iterable(run.results.values() for run in runs)
         reason = missing_basis_reason(chain.from_iterable(by_name))
         notes += [OVERLAP_NOTE, reason]

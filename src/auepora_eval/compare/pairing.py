@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -439,31 +439,18 @@ def comparable_signature(signature: str | None) -> str | None:
     return None if signature is None else without_top_k(_MATCH.sub("", signature))
 
 
-# --- a cache of scores, so that large runs are read metric by metric --------------------------------------------------
+# --- memory: large runs are read metric by metric --------------------------------------------------
 
 _MAX_SCORES = 1 << 21
 """How many scores of a run are kept in memory: all metrics of most runs, few of a run with a million samples."""
 
+
 T = TypeVar("T")
 
 
-class ScoresCache:
-    """Scores that were read or computed; all are dropped when they are too many, since they can be had again."""
-
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, Any] = {}
-        self._scores = 0
-
-    def get(self, key: Hashable, count: int, make: Callable[[], T]) -> T:
-        """What ``make`` returns, ``count`` scores of a run; called only if the value is not kept."""
-        if key not in self._kept:
-            if self._scores + count > _MAX_SCORES:
-                self._kept.clear()
-                self._scores = 0
-            self._kept[key] = make()
-            self._scores += count
-        found: T = self._kept[key]
-        return found
+def kept_results(scores: int) -> int:
+    """How many results, or pairs of results, with so many scores each are kept in memory."""
+    return max(1, _MAX_SCORES // max(scores, 1))
 
 
 # --- paired scores: which samples enter, and how ---------------------------------------------------------------------
@@ -495,6 +482,11 @@ class MetricPair:
         """The pair on the samples that one of the systems answered."""
         failed = (self.second if second else self.first).status == Status.SYSTEM_FAILED
         return replace(self, first=exclude_rows(self.first, failed), second=exclude_rows(self.second, failed))
+
+    @property
+    def is_fillable(self) -> bool:
+        """Whether measurements failed, and the values that they may have had are bounded."""
+        return self.measure_failures > 0 and self.can_fill
 
     @property
     def can_fill(self) -> bool:

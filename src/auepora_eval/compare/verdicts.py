@@ -104,8 +104,9 @@ def require_margin(margin: Margin, known: Iterable[str]) -> None:
 # --- word overlap with the question, and when it cannot decide a comparison ------------------------------------------
 
 OVERLAP_NOTE = "word overlap of answer and question"
-_QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})
-_NO_BASIS = _QUESTION_OVERLAP | {
+QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})
+"""Metrics that count words that the answer shares with the question."""
+_NO_BASIS = QUESTION_OVERLAP | {
     "citation_coverage",
     "empty_result_rate",
     "evidence_overlap",
@@ -117,22 +118,15 @@ _NO_BASIS = _QUESTION_OVERLAP | {
 _NO_QUALITY = (TargetCategory.LATENCY, TargetCategory.DIVERSITY, TargetCategory.COST)
 
 
-def is_question_overlap(result: MetricResult) -> bool:
-    """Whether the metric counts words that the answer shares with the question."""
-    return registered_name(result) in _QUESTION_OVERLAP
-
-
 def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
     """Why word overlap with the question gives no verdict: no other result rests on gold or a judge; else ``None``.
 
     An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
     how bad it is; without, nothing would.
     """
-    if any(
-        result.defined and result.target not in _NO_QUALITY and registered_name(result) not in _NO_BASIS
-        for result in results
-    ):
-        return None
+    for result in results:
+        if result.defined and result.target not in _NO_QUALITY and registered_name(result) not in _NO_BASIS:
+            return None
     return (
         "no verdict by word overlap with the question alone: no metric of these runs rests on gold or a judge; "
         "`auepora validate` tells how to get there"

@@ -64,7 +64,7 @@ class ThresholdCounts:
         return self.positives > 0 and self.negatives > 0
 
     def auroc(self) -> float:
-        """Probability that a positive scores above a negative, an equal score counting half."""
+        """Probability that a positive scores above a negative, an equal score counting half; as scikit-learn's."""
         if not self.defined:
             return 0.5
         tp, fp = self.true_positives, self.false_positives
@@ -73,14 +73,20 @@ class ThresholdCounts:
         return doubled / (2 * self.positives * self.negatives)
 
     def average_precision(self) -> float:
-        """Precision at each threshold, weighted by the recall that the threshold adds."""
+        """Precision at each threshold, weighted by the recall that the threshold adds; as scikit-learn's.
+
+        If a class is absent it is the proportion of positives, 1.0 or 0.0.
+        """
         if self.positives == 0:
             return 0.0
         tp, fp = self.true_positives[1:], self.false_positives[1:]
         return float(np.sum(np.diff(self.true_positives) * (tp / (tp + fp)))) / self.positives
 
     def tpr_at_fpr(self, max_fpr: float) -> float:
-        """The highest true positive rate among the thresholds whose false positive rate is at most ``max_fpr``."""
+        """The highest true positive rate among the thresholds whose false positive rate is at most ``max_fpr``.
+
+        Over all distinct thresholds, none dropped and nothing interpolated between them; 0.0 where a class is absent.
+        """
         if isinstance(max_fpr, bool) or not isinstance(max_fpr, (int, float, np.integer, np.floating)):
             raise BadTypeError(f"max_fpr must be a number from 0 to 1, not {max_fpr!r}")
         if not 0.0 <= max_fpr <= 1.0:
@@ -101,27 +107,6 @@ def threshold_counts(scores: npt.ArrayLike, labels: npt.ArrayLike) -> ThresholdC
     last_of_equals = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
     tp = np.concatenate((np.zeros(1, np.int64), hits[last_of_equals]))
     return ThresholdCounts(tp, np.concatenate((np.zeros(1, np.int64), last_of_equals + 1)) - tp)
-
-
-def auroc(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Area under the ROC curve, as scikit-learn's ``roc_auc_score``; 0.5 where a class is absent."""
-    return threshold_counts(scores, labels).auroc()
-
-
-def average_precision(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Area under the precision-recall curve by steps, as scikit-learn's ``average_precision_score``.
-
-    If a class is absent it is the proportion of positives, 1.0 or 0.0.
-    """
-    return threshold_counts(scores, labels).average_precision()
-
-
-def tpr_at_fpr(scores: npt.ArrayLike, labels: npt.ArrayLike, max_fpr: float) -> float:
-    """The highest true positive rate that keeps the false positive rate at or below ``max_fpr``.
-
-    Over all distinct thresholds, none dropped and nothing interpolated between them; 0.0 where a class is absent.
-    """
-    return threshold_counts(scores, labels).tpr_at_fpr(max_fpr)
 
 
 def _column(given: npt.ArrayLike, what: str) -> npt.NDArray[Any]:

@@ -82,6 +82,13 @@ class RunResults:
             return result
         return self._kept(result.name, result.signature)
 
+    def scores_of(self, result: MetricResult) -> Scores:
+        """The scores of a result; all skipped where there are none."""
+        scores, n = self.with_scores(result).scores, self.record.num_samples
+        return (
+            scores if isinstance(scores, Scores) else Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, np.bool_)})
+        )
+
     def _read(self, name: str, signature: str | None) -> MetricResult:
         (summary,) = [result for result in self.results[name] if result.signature == signature]
         result = result_with_scores(self._store, self.record.run_id, summary)
@@ -297,26 +304,24 @@ def _by_signature(results: Iterable[MetricResult]) -> dict[str | None, MetricRes
 
 def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:
     """Which metrics are compared with gold corrections, and which without since only some runs have them."""
-    corrected: dict[int, list[str]] = {}
-    uncorrected: dict[str, list[str]] = {}
+    listed: dict[tuple[bool, str], list[str]] = {}
     for name in names:
         results = _comparable_results(runs, name)
         if isinstance(results, str):
             continue
-        if corrections := results[-1].details.get("corrections"):
-            corrected.setdefault(corrections["count"], []).append(display_name(results[-1]))
-            continue
+        corrections = results[-1].details.get("corrections")
         labels = zip(run_labels(len(runs)), runs, strict=True)
-        if have := [label for label, run in labels if run.results[name][-1].details.get("corrections")]:
-            uncorrected.setdefault(" and ".join(have), []).append(display_name(results[-1]))
-    notes = []
-    for count, listed in corrected.items():
-        text = f"with {count} gold correction{'s' * (count != 1)}: {first_names(listed, 5)}"
-        notes.append(f"{text}; `auepora show RUN --all` has the values without")
-    for labels_of, listed in uncorrected.items():
-        text = f"without the gold corrections that only {labels_of} has: {first_names(listed, 5)}"
-        notes.append(f"{text}; `auepora gold apply` scores all runs with them")
-    return notes
+        have = [label for label, run in labels if run.results[name][-1].details.get("corrections")]
+        if corrections:
+            what = f"with {corrections['count']} gold correction{'s' * (corrections['count'] != 1)}"
+        elif have:
+            what = f"without the gold corrections that only {' and '.join(have)} has"
+        else:
+            continue
+        listed.setdefault((not corrections, what), []).append(display_name(results[-1]))
+    advice = ("`auepora show RUN --all` has the values without", "`auepora gold apply` scores all runs with them")
+    ordered = sorted(listed.items(), key=lambda group: group[0][0])
+    return [f"{what}: {first_names(group, 5)}; {advice[lacks]}" for (lacks, what), group in ordered]
 
 
 def _mismatch(second: str, first: str) -> str:
@@ -451,16 +456,15 @@ def _sequential_comparison(
 
 def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
-    counts = [result.details.get(f"skipped_{NOT_JUDGED}") or 0 for result in results]
-    if not any(counts):
+    labels, key = run_labels(max(pair) + 1), f"skipped_{NOT_JUDGED}"
+    partly = [
+        (labels[run], result.details) for run, result in zip(pair, results, strict=True) if result.details.get(key)
+    ]
+    judged = " and ".join(f"{details.get('num_scored', 0)} samples in {label}" for label, details in partly)
+    if not judged:
         return None
-    labels = run_labels(max(pair) + 1)
-    judged = []
-    for run, result, count in zip(pair, results, counts, strict=True):
-        if count:
-            judged.append(f"{result.details.get('num_scored', 0)} samples in {labels[run]}")
     return (
-        f"judged on {' and '.join(judged)} so far, and no sequential test of these two runs is about it: its p-value "
+        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value "
         "and its interval are not sequentially valid, and there is no verdict"
     )
 
@@ -485,14 +489,9 @@ def _read_pair(
     pair: tuple[int, int],
 ) -> MetricPair:
     """The scores of a metric in two runs, ready to be compared."""
-    both: list[Scores] = []
-    for run, result, number in zip(runs, results, pair, strict=True):
-        scores = run.with_scores(result).scores
-        if not isinstance(scores, Scores):
-            n = run.record.num_samples
-            scores = Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
-        both.append(shared.take(scores, number))
-    first, second = both
+    first, second = (
+        shared.take(run.scores_of(result), number) for run, result, number in zip(runs, results, pair, strict=True)
+    )
     unjudged = first.with_reason(NOT_JUDGED) | second.with_reason(NOT_JUDGED)
     first, second = exclude_rows(first, unjudged), exclude_rows(second, unjudged)
     reducer = definition.reducer

@@ -163,14 +163,12 @@ def _answer_counts(result: MetricResult) -> tuple[int, int] | None:
 
     With repeats these are calls.
     """
-    details = result.details
-    repeats = details.get("repeats")
-    if isinstance(repeats, Mapping) and "num_calls" in repeats:
-        failed, total = repeats["num_system_failed"] + repeats["num_measure_failed"], repeats["num_calls"]
-    elif isinstance(failed := details.get("num_failed"), int) and isinstance(details.get("num_scored"), int):
-        total = details["num_scored"] + failed
-    else:
+    details, repeats = result.details, result.details.repeats
+    if not repeats and not details.counts_outcomes:
         return None
+    failed, total = details.num_failed, details.num_scored + details.num_failed
+    if repeats.num_calls:
+        failed, total = repeats.num_failed, repeats.num_calls
     return (total - failed, total) if total else None
 
 
@@ -187,7 +185,7 @@ def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -
         elif general is not None:
             text = f"coverage({name}) {general.operator} {general.threshold:g}"
             yield CoverageGate(text, name, general.operator, general.threshold), False
-        elif name in results and "num_scored" in results[name].details and _answer_counts(results[name]) is not None:
+        elif name in results and results[name].details.counts_outcomes and _answer_counts(results[name]) is not None:
             yield CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True
 
 
@@ -275,7 +273,7 @@ def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) ->
 
 def _flags(result: MetricResult | None) -> Sequence[str]:
     """Why the interval of a result may be too narrow."""
-    return () if result is None else (result.details.get("interval") or {}).get("flags") or ()
+    return () if result is None else result.details.interval.flags
 
 
 def _digits(short: bool, ends: tuple[float, float] | None, numbers: Sequence[float], other: float | None = None) -> int:
@@ -319,9 +317,9 @@ def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = F
             return _inconclusive(gate, f"{name} has no group {gate.where}{near}")
         result, name = part, f"{name} where {gate.where}"
     if not result.defined:
-        because = result.details.get("undefined_because") or "no sample was scored"
+        because = result.details.undefined_because or "no sample was scored"
         return _inconclusive(gate, f"{name} has no value: {because}")
-    if skipped := result.details.get("skipped_missing_output"):
+    if skipped := result.details.reasons("skipped").get("missing_output"):
         return _inconclusive(
             gate,
             f"{name} is {format_number(result.value)} "
@@ -353,7 +351,7 @@ def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = F
         reason += f"; {two_stage_note(stage)}"
     if corrections := corrections_note(result):
         reason += f"; {corrections}"
-    if gate.part != "point" and (picked := result.details.get("picked")):
+    if gate.part != "point" and (picked := result.details.picked):
         reason += f"; {picked}"
     return GateOutcome(
         gate.text, status, reason, gate.metric, value, warning=unjudged or _failure_warning(gate, result, status)
@@ -392,10 +390,10 @@ def _partial_note(name: str, result: MetricResult) -> str | None:
 
     The value and interval of two-stage judging are about all samples.
     """
-    unjudged = result.details.get("skipped_not_judged")
+    unjudged = result.details.reasons("skipped").get("not_judged")
     if not unjudged or two_stage_details(result) is not None:
         return None
-    judged = result.details.get("num_scored", 0)
+    judged = result.details.num_scored
     return (
         f"{name} is judged on {judged} of {judged + unjudged} samples, and no sequential design fixed this gate: its "
         "value may be biased, and its interval and p-value are not valid; judge the rest with `auepora rescore RUN "
@@ -405,7 +403,7 @@ def _partial_note(name: str, result: MetricResult) -> str | None:
 
 def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
     """A warning where failed measurements could have changed the decision."""
-    bounds = result.details.get("bounds")
+    bounds = result.details.bounds
     if (
         gate.part != "point"
         or not bounds
@@ -414,7 +412,7 @@ def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) 
         return None
     low, high = bounds
     return (
-        f"{gate.text!r} is {status} by what could be measured; with {result.details.get('num_measure_failed')} failed "
+        f"{gate.text!r} is {status} by what could be measured; with {result.details.num_measure_failed} failed "
         f"measurements the value may lie anywhere from {format_number(low)} to {format_number(high)}"
     )
 

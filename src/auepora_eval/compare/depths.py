@@ -158,7 +158,7 @@ class RunDepths:
                 continue
             metric, result = metrics[run], results[run]
             reason = _cut_text(label, self.depth(run))
-            if metric is not None and metric.metadata.matches_gold and not result.details.get("corrections"):
+            if metric is not None and metric.metadata.matches_gold and not result.details.corrections:
                 best[run] = self._best_result(run, metric, cut)
                 reason += f"; {label} lies between {result.value:.4f} and {best[run].value:.4f}"
             reasons.append(reason)

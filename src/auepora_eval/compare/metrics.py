@@ -309,9 +309,9 @@ def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[
         results = _comparable_results(runs, name)
         if isinstance(results, str):
             continue
-        corrections = results[-1].details.get("corrections")
+        corrections = results[-1].details.corrections
         labels = zip(run_labels(len(runs)), runs, strict=True)
-        have = [label for label, run in labels if run.results[name][-1].details.get("corrections")]
+        have = [label for label, run in labels if run.results[name][-1].details.corrections]
         if corrections:
             what = f"with {corrections['count']} gold correction{'s' * (corrections['count'] != 1)}"
         elif have:
@@ -377,7 +377,7 @@ def _comparison_input(
     if selected := [shared.selecting[record.run_id] for record in records if record.run_id in shared.selecting]:
         notes.append(f"exploratory: the samples were selected by the outcomes of {' and '.join(selected)}")
         withheld, sequential, two_stage = "selected_samples", None, None
-    spreads = [(result.details.get("repeats") or {}).get("sd_within_samples") for result in results]
+    spreads = [result.details.repeats.sd_within_samples for result in results]
     return ComparisonInput(
         results[1].name,
         read().definition,
@@ -403,8 +403,8 @@ def _two_stage_comparison(
 
     The draw must be the same in both runs. A run whose samples are all judged can be compared with any draw.
     """
-    stored = [result.details.get("two_stage") for result in results]
-    drawn = [stage for stage in stored if stage is not None]
+    stored = [result.details.two_stage for result in results]
+    drawn = [stage for stage in stored if stage]
     if not drawn:
         return None
     if any("predictions" not in stage for stage in drawn):
@@ -415,17 +415,17 @@ def _two_stage_comparison(
     rows = [shared.rows[number] for number in pair]
     strata = np.array(first["strata"], dtype=np.intp)[rows[stored.index(drawn[0])]]
     columns, predictions, outside = [], [], np.zeros(len(strata), dtype=np.bool_)
-    for run, result, details, number in zip(runs, results, stored, pair, strict=True):
+    for run, result, stage, number in zip(runs, results, stored, pair, strict=True):
         scores = run.with_scores(result).scores
         if not isinstance(scores, Scores):
             return "the scores of one of the runs are not stored"
         scores = shared.take(scores, number)
-        if details is None and scores.with_reason(NOT_JUDGED).any():
+        if not stage and scores.with_reason(NOT_JUDGED).any():
             return "one of the runs is judged in part, without a draw of two-stage judging"
         columns.append(scores.values)
         found = scores.values
-        if details is not None:
-            found = np.array(details["predictions"], dtype=np.float64)[shared.rows[number]]
+        if stage:
+            found = np.array(stage["predictions"], dtype=np.float64)[shared.rows[number]]
         predictions.append(found)
         outside |= np.isnan(found)
     known = ~np.isnan(columns[0]) & ~np.isnan(columns[1])
@@ -456,15 +456,14 @@ def _sequential_comparison(
 
 def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
-    labels, key = run_labels(max(pair) + 1), f"skipped_{NOT_JUDGED}"
-    partly = [
-        (labels[run], result.details) for run, result in zip(pair, results, strict=True) if result.details.get(key)
-    ]
-    judged = " and ".join(f"{details.get('num_scored', 0)} samples in {label}" for label, details in partly)
-    if not judged:
+    labels, partly = run_labels(max(pair) + 1), []
+    for run, result in zip(pair, results, strict=True):
+        if NOT_JUDGED in result.details.reasons("skipped"):
+            partly.append(f"{result.details.num_scored} samples in {labels[run]}")
+    if not partly:
         return None
     return (
-        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value "
+        f"judged on {' and '.join(partly)} so far, and no sequential test of these two runs is about it: its p-value "
         "and its interval are not sequentially valid, and there is no verdict"
     )
 
@@ -472,8 +471,8 @@ def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) 
 def _partly_graded_note(results: Sequence[MetricResult]) -> str | None:
     """Why a metric by grades of drawn pairs has no verdict; ``None`` if all drawn pairs are graded."""
     for result in results:
-        found = result.details.get("partial_grades") or {"draw": None}
-        if found["draw"] is not None and (graded := found["graded"] - found["known_before"]) < found["drawn"]:
+        found = result.details.partial_grades
+        if found and found["draw"] is not None and (graded := found["graded"] - found["known_before"]) < found["drawn"]:
             return (
                 f"people graded {graded} of {found['drawn']} drawn pairs so far: the number was fixed before the first "
                 "grade, so that its p-value is not sequentially valid, and there is no verdict"
@@ -595,7 +594,7 @@ class _RunMatcher:
 
 def _newest_uncorrected(results: Sequence[MetricResult]) -> MetricResult:
     """The newest result with the gold of the run itself."""
-    own = [result for result in results if not result.details.get("corrections")]
+    own = [result for result in results if not result.details.corrections]
     return own[-1] if own else results[-1]
 
 
@@ -761,11 +760,11 @@ def size_notes(listed: Sequence[MetricResult | None]) -> Iterator[str]:
     sizes: dict[str, set[int]] = {}
     for result in listed:
         if result is not None:
-            sizes.setdefault(result.name, set()).add(result.details.get("num_samples", 0))
+            sizes.setdefault(result.name, set()).add(result.details.num_samples)
     for result in listed:
         note = ""
         if result is not None and len(sizes[result.name]) > 1:
-            note = f"n = {result.details.get('num_samples', 0):,}"
+            note = f"n = {result.details.num_samples:,}"
         yield note
 
 

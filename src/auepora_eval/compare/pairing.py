@@ -314,7 +314,8 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
         return metric_meta(known, scores)
     if scores is None:
         return MetricMeta(None, note=_NO_SCORES)
-    lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
+    given = result.details.lower_is_better
+    lower = result.target is TargetCategory.LATENCY if given is None else bool(given)
     direction = "lower" if lower else "higher"
     if _reproduces_value(Mean(), scores, result):
         note = f"not known in this process: compared as a mean, {direction} taken for better"

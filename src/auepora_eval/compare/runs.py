@@ -405,7 +405,7 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
     for label, own in zip(labels, results, strict=True):
         yield from (f"{label}: {text}" for text in unusable_judges(own).values())
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
-        earlier = {result.name: result for result in first if result.details.get("controls")}
+        earlier = {result.name: result for result in first if result.details.controls}
         if not earlier:
             continue
         from ..judge.controls import control_drift  # judges are slow to import, and most runs have none

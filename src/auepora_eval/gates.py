@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -122,8 +123,8 @@ class GateReport:
     @property
     def headline(self) -> str:
         """``3 gates: 2 passed, 1 failed``."""
-        counts = {status: sum(outcome.status == status for outcome in self.visible_outcomes) for status in _EXIT_CODES}
-        summary = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+        counts = Counter(outcome.status for outcome in self.visible_outcomes)
+        summary = ", ".join(f"{counts[status]} {status}" for status in _EXIT_CODES if counts[status])
         n = len(self.visible_outcomes)
         return f"{n} gate{'s' * (n != 1)}: {summary}" if n else "no gates"
 
@@ -404,13 +405,11 @@ def _partial_note(name: str, result: MetricResult) -> str | None:
 def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
     """A warning where failed measurements could have changed the decision."""
     bounds = result.details.bounds
-    if (
-        gate.part != "point"
-        or not bounds
-        or {status_of([bound], gate.operator, gate.threshold) for bound in bounds} == {status}
-    ):
+    if gate.part != "point" or not bounds:
         return None
     low, high = bounds
+    if {status_of([bound], gate.operator, gate.threshold) for bound in (low, high)} == {status}:
+        return None
     return (
         f"{gate.text!r} is {status} by what could be measured; with {result.details.num_measure_failed} failed "
         f"measurements the value may lie anywhere from {format_number(low)} to {format_number(high)}"
@@ -621,11 +620,10 @@ FAILED_TAG = _TAGS["failed"]
 
 def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
     """Tag a run with its gate status: ``gates-passed``, ``gates-failed`` or ``gates-open``; returns the run."""
-    tag, tags = _TAGS[report.status], store.get(run_id).tags
-    others = [other for other in _TAGS.values() if other != tag and other in tags]
+    tag, tags = _TAGS[report.status], set(store.get(run_id).tags)
     if tag not in tags:
         store.tag(run_id, tag)
-    if others:
+    if others := tags.intersection(_TAGS.values()) - {tag}:
         store.untag(run_id, *others)
     return store.get(run_id)
 
@@ -689,13 +687,9 @@ def check_run(
         if record.run_id in samples.runs:
             reason = selection_note({record.run_id: record.run_id})
             checked = check_gates(gates, results)
-            outcomes = [
-                replace(outcome, status="inconclusive", reason=reason, brief=reason)
-                for outcome in checked
-                if not outcome.implied
-            ]
-            implied = [outcome for outcome in checked if outcome.implied]
-            return replace(checked, outcomes=(*outcomes, *implied), sample_set=samples)
+            written = [outcome for outcome in checked if not outcome.implied]
+            outcomes = [replace(outcome, status="inconclusive", reason=reason, brief=reason) for outcome in written]
+            return replace(checked, outcomes=(*outcomes, *checked.outcomes[len(written) :]), sample_set=samples)
     report = _check_results(
         store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples
     )

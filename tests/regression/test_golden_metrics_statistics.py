@@ -28,7 +28,6 @@ from auepora_eval.stats.difference import (
     effect_size,
     mde,
     newcombe_interval,
-    paired_bootstrap,
     paired_bootstrap_of,
     paired_differences,
     paired_interval,
@@ -38,6 +37,7 @@ from auepora_eval.stats.difference import (
 from auepora_eval.stats.intervals import Estimate, Interval, Moments, mean_interval, t_quantile, wilson_interval
 from auepora_eval.stats.permutation import SignFlips, holm, max_t, sign_flips, tukey_hsd
 from helpers.golden import check_golden
+from helpers.resampling import paired_bootstrap
 
 Floats = npt.NDArray[np.float64]
 SEEDS = (1, 2, 3)

@@ -504,10 +504,7 @@ class Analysis:
 
     def _tables(self, places: Iterable[int]) -> Iterator[PairedStatistics]:
         """The statistics of metrics that are functions of sums, one by one."""
-        for place in places:
-            table = self.pair(place).sums
-            assert table is not None
-            yield table
+        return (table for place in places if (table := self.pair(place).sums) is not None)
 
     def verdict(self, place: int) -> Verdict:
         """The verdict on one metric under this assumption; on skewed differences, other bounds must agree."""

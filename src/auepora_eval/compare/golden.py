@@ -366,12 +366,10 @@ def store_missing_aggregate(
     if record.aggregate is not None and not again:
         return
     run = run_outputs(store, record)
-    unknown = False
-    for row in run.stored(None, None):
-        if row.output.error is None:
-            unknown = isinstance(row.output.retrieved, UnknownRanking)
-            if not unknown:
-                break
+    rankings = (row.output.retrieved for row in run.stored(None, None) if row.output.error is None)
+    unknown = isinstance(next(rankings, None), UnknownRanking) and all(
+        isinstance(ranking, UnknownRanking) for ranking in rankings
+    )
     if any(map(expected_ids, run.samples)) and not unknown:
         store_aggregate(record.run_id, aggregate_of(run, corpus=corpus), store=store)
 

@@ -138,23 +138,6 @@ class PairedStatistics:
     highest: float = math.inf
 
 
-def paired_bootstrap(
-    first: Floats,
-    second: Floats,
-    of_sums: Callable[[Floats], Floats],
-    *,
-    clusters: Ints | None = None,
-    draws: int = 10_000,
-    seed: int = 0,
-    level: float = 0.95,
-    lowest: float = -math.inf,
-    highest: float = math.inf,
-) -> Interval | None:
-    """Interval of the second run's value less the first run's, as ``bootstrap_interval`` makes it of one value."""
-    pair = PairedStatistics(first, second, of_sums, lowest, highest)
-    return paired_bootstraps([pair], clusters=clusters, draws=draws, seed=seed, level=level)[0]
-
-
 def paired_bootstraps(
     pairs: Iterable[PairedStatistics],
     *,
@@ -163,10 +146,10 @@ def paired_bootstraps(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Interval | None]:
-    """The interval of each measure, all from the same draws; they cost hardly more than one.
+    """The interval of each measure: the second run's value less the first's, as ``bootstrap_interval`` makes it of one.
 
-    A sample that has no statistics for a measure has zeros there. The draws are those of ``paired_bootstrap``. Pairs
-    that are made one by one are not all in memory.
+    All are from the same draws, so that many cost hardly more than one. A sample that has no statistics for a measure
+    has zeros there. Pairs that are made one by one are not all in memory.
     """
     found: list[tuple[Callable[[Floats], Floats], int, float]] = []
     rows: list[int] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,7 +302,7 @@ class GoldRanks(NamedTuple):
     @property
     def first(self) -> int | None:
         """The rank of the first gold document of any level."""
-        return min((rank for ranks in self.levels for rank in ranks), default=None)
+        return min(chain.from_iterable(self.levels), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +399,6 @@ def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -
 
 def ranks_by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
     """The ranks of gold at each of the levels; ``hits`` are a level and a rank each."""
-    return GoldRanks(
-        tuple(tuple(sorted(rank for own, rank in hits if own >= level)) for level in sorted(levels, reverse=True))
-    )
+    ordered = sorted(hits, key=itemgetter(1))
+    by_level = {level: tuple(rank for own, rank in ordered if own >= level) for level in sorted(levels, reverse=True)}
+    return GoldRanks(tuple(by_level.values()))

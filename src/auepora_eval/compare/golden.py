@@ -311,11 +311,11 @@ class RankMetrics:
     @classmethod
     def of(cls, ranks: Sequence[int | None]) -> RankMetrics:
         """The metrics of these ranks; ``None`` is a miss."""
-        places = np.array([math.inf if rank is None else rank for rank in ranks])
+        places = np.array(ranks, np.float64)  # NaN for a miss
         if not len(places):
             return cls(dict.fromkeys(GOLDEN_CONVENTIONS.k_values), None)
         hits = {k: float(np.mean(places <= k)) for k in GOLDEN_CONVENTIONS.k_values}
-        return cls(hits, math.fsum(1 / places) / len(places))
+        return cls(hits, math.fsum(np.nan_to_num(1 / places)) / len(places))
 
     def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:
         """The aggregate with its hit rates and MRR replaced by these."""
@@ -437,7 +437,7 @@ def compute_metrics(
             yield query, output
 
     results = _results(counted, repeats, corpus)
-    values = {result.name: result.value if result.defined else None for result in results}
+    values = {result.name: result.value for result in results if result.defined}
     return aggregate_metrics(values, len(failed), sum(failed))
 
 

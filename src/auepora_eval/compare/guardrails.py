@@ -9,7 +9,7 @@ from functools import partial
 
 from ..core.reduce import Clusters
 from ..core.types import TargetCategory
-from ..errors import BadValueError, UnknownMetricError
+from ..errors import BadValueError
 from ..options import PositiveFloat, problem_of
 from ..store.records import RunRecord
 from .analysis import Analysis, compute_comparisons, is_unbounded
@@ -44,13 +44,6 @@ def guardrail_margins(records: Sequence[RunRecord], chosen: Mapping[str, float] 
         return chosen
     planned = [record.plan.get("guardrails") for record in reversed(records)]
     return next(filter(None, planned), {})
-
-
-def require_guardrails(chosen: Mapping[str, float] | None, known: Sequence[str]) -> None:
-    """Raise if a guardrail that was given names no metric of the runs."""
-    for name in chosen or ():
-        if name not in known:
-            raise UnknownMetricError(name, known)
 
 
 # --- guardrails: the one-sided bounds of a loss, and the state that follows from them --------------------------------

@@ -15,7 +15,7 @@ from ..core.results import Results, display_name, metric_labels, registered_name
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
-from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
+from ..errors import BadValueError, SignatureMismatchError
 from ..io.sample_sets import SampleSet
 from ..render.short import first_names
 from ..store.records import RunRecord
@@ -53,7 +53,15 @@ from .pairing import (
 )
 from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
-from .verdicts import OVERLAP_NOTE, QUESTION_OVERLAP, Margin, margin_of, missing_basis_reason, require_margin
+from .verdicts import (
+    OVERLAP_NOTE,
+    QUESTION_OVERLAP,
+    Margin,
+    margin_of,
+    missing_basis_reason,
+    require_known,
+    require_margin,
+)
 
 
 class RunResults:
@@ -186,9 +194,7 @@ def primary_metrics(
     """
     names = list(known)
     if chosen is not None:
-        for name in chosen:
-            if name not in names:
-                raise UnknownMetricError(name, names)
+        require_known(chosen, names)
         return set(chosen)
     for record in records:
         if planned := record.plan.get("primary"):
@@ -268,12 +274,8 @@ def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metr
     known = list(dict.fromkeys(chain.from_iterable(run.results for run in runs)))
     if metrics is None:
         return known
-    names: dict[str, None] = {}
-    for metric in metrics:
-        name = metric.name if isinstance(metric, Metric) else metric
-        if name not in known:
-            raise UnknownMetricError(name, known)
-        names[name] = None
+    names = dict.fromkeys(str(getattr(metric, "name", metric)) for metric in metrics)
+    require_known(names, known)
     return list(names)
 
 

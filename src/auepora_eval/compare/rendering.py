@@ -37,7 +37,7 @@ from ..render.short import first_names
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
 from .queries import QueryChange
-from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
+from .runs import DifferencePart, Leaderboard, LeaderboardMetric, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
 from .verdicts import ALPHA
 
@@ -101,15 +101,15 @@ def metrics_table(board: Leaderboard, *, href: Link = no_link) -> Table:
     two = len(board.run_ids) == 2
     pair_columns = [TableColumn("B − A", number=True), *_PAIR_COLUMNS] if two else [TableColumn("better")]
     columns = [TableColumn("metric"), *(TableColumn(label, number=True) for label in board.labels), *pair_columns]
-    groups = []
+    groups, to_row = [], _pair_row if two else _values_row
     for target, entry in TARGETS.items():
         listed = [metric for metric in board.metrics if metric.target == target.name]
-        rows = [_pair_row(metric, href) if two else _values_row(board, metric, href) for metric in listed]
+        rows = [to_row(board, metric, href) for metric in listed]
         groups += [RowGroup(rows, entry.title)] if rows else []
     return Table(columns, groups)
 
 
-def _pair_row(metric: LeaderboardMetric, href: Link) -> Row:
+def _pair_row(board: Leaderboard, metric: LeaderboardMetric, href: Link) -> Row:
     (pair,) = metric.pairs
     notes = [*_direction(metric), *comparison_notes(pair.comparison)]
     name = Cell(metric.label, href=href(metric.name), note="; ".join(notes))
@@ -118,7 +118,7 @@ def _pair_row(metric: LeaderboardMetric, href: Link) -> Row:
 
 def _values_row(board: Leaderboard, metric: LeaderboardMetric, href: Link) -> Row:
     labels, starred = board.labels, starred_runs(metric)
-    cells = [Cell(value_text(value), sign=_BEST if run in starred else "") for run, value in enumerate(metric.values)]
+    cells = [Cell(value_text(value), sign=_BEST * (run in starred)) for run, value in enumerate(metric.values)]
     wins = ", ".join(f"{labels[better]} > {labels[worse]}" for better, worse in metric.wins)
     last = Cell(wins or "none" if metric.primary else "exploratory", tone="" if wins else "muted")
     return [Cell(metric.label, href=href(metric.name), note="".join(_direction(metric))), *cells, last]
@@ -136,15 +136,14 @@ def _direction(metric: LeaderboardMetric) -> list[str]:
 
 def pairs_table(board: Leaderboard) -> Table:
     """Every metric and pair of runs; the verdict is about the first of the two."""
-    rows = [_named_pair_row(board, metric, pair) for metric in board.metrics for pair in metric.pairs]
+    rows: list[Row] = []
+    labels = board.labels
+    for pair in board.pairs:
+        found = pair.comparison
+        runs = Cell(f"{labels[pair.second]} − {labels[pair.first]}", note="; ".join(comparison_notes(found)))
+        rows.append([found.label or found.name, runs, signed(found.delta), *_pair_cells(found)])
     columns = [TableColumn("metric"), TableColumn("runs", brief=True), TableColumn("difference", number=True)]
     return simple_table([*columns, *_PAIR_COLUMNS], rows)
-
-
-def _named_pair_row(board: Leaderboard, metric: LeaderboardMetric, pair: LeaderboardPair) -> Row:
-    found, labels = pair.comparison, board.labels
-    runs = Cell(f"{labels[pair.second]} − {labels[pair.first]}", note="; ".join(comparison_notes(found)))
-    return [metric.label, runs, signed(found.delta), *_pair_cells(found)]
 
 
 def _pair_cells(found: MetricComparison) -> Row:
@@ -233,10 +232,9 @@ def _smallest_differences(board: Leaderboard) -> str:
     compared = board.comparisons
     if len(board.run_ids) > 2 or any(found.n_needed is not None for found in compared):
         return ""
+    undecided = [found for found in compared if found.verdict == "inconclusive" and _is_adjusted(found)]
     found = [
-        f"{comparison.label or comparison.name} {format_value(comparison.mde)}"
-        for comparison in compared
-        if comparison.verdict == "inconclusive" and comparison.mde is not None and _is_adjusted(comparison)
+        f"{metric.label or metric.name} {format_value(metric.mde)}" for metric in undecided if metric.mde is not None
     ]
     return ", ".join([*found[:5], *(["…"] if len(found) > 5 else [])])
 
@@ -677,12 +675,11 @@ COLUMNS = (
 def comparison_csv(board: Leaderboard, *, raw: bool = False) -> str:
     """A row per metric and pair of runs, with every digit; unknown values are empty cells."""
     runs = board.run_ids
-    rows = (
-        {**pair.comparison.to_row(), "run_a": runs[pair.first], "run_b": runs[pair.second]}
-        for metric in board.metrics
-        for pair in metric.pairs
-    )
-    return csv_text([COLUMNS, *([row[name] for name in COLUMNS] for row in rows)], raw=raw)
+    lines: list[Sequence[Any]] = [COLUMNS]
+    for pair in board.pairs:
+        row = {**pair.comparison.to_row(), "run_a": runs[pair.first], "run_b": runs[pair.second]}
+        lines.append([row[name] for name in COLUMNS])
+    return csv_text(lines, raw=raw)
 
 
 # --- charts and notebook HTML: a table of differences with verdicts, and a forest plot -------------------------------
@@ -691,11 +688,9 @@ def comparison_csv(board: Leaderboard, *, raw: bool = False) -> str:
 def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
     """The rows of ``forest_chart``, by target."""
     titles = {target.name: entry.title for target, entry in TARGETS.items()}
-    order = list(titles)
+    places = {target: place for place, target in enumerate(titles)}
     rows = []
-    for metric in sorted(
-        metrics, key=lambda metric: order.index(metric.target) if metric.target in titles else len(order)
-    ):
+    for metric in sorted(metrics, key=lambda metric: places.get(metric.target, len(places))):
         low, high = metric.shown_interval or (None, None)
         ends = metric_range(metric.name)
         row: dict[str, Any] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -38,7 +37,7 @@ from .analysis import (
 from .chunks import RunOutputsCache, outputs_cache
 from .depths import mark_longer_list
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
-from .guardrails import check_guardrails, fallen_metrics, guardrail_margins, require_guardrails
+from .guardrails import check_guardrails, fallen_metrics, guardrail_margins
 from .match import check_coverage
 from .metrics import ComparisonInputs, build_comparisons
 from .pairing import (
@@ -62,7 +61,7 @@ from .types import (
     guardrails_document,
     run_labels,
 )
-from .verdicts import Margin
+from .verdicts import Margin, require_known
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
 
@@ -169,9 +168,14 @@ class Leaderboard(ComparisonFindings):
         return run_labels(len(self.run_ids))
 
     @property
+    def pairs(self) -> list[LeaderboardPair]:
+        """Every metric and pair of runs."""
+        return list(itertools.chain.from_iterable(metric.pairs for metric in self.metrics))
+
+    @property
     def comparisons(self) -> list[MetricComparison]:
         """The comparison of every metric and pair of runs."""
-        return [pair.comparison for metric in self.metrics for pair in metric.pairs]
+        return [pair.comparison for pair in self.pairs]
 
     def to_dict(self) -> dict[str, Any]:
         """The leaderboard as a JSON document."""
@@ -209,15 +213,11 @@ class Leaderboard(ComparisonFindings):
     def record_in(self, store: RunStore, records: Sequence[RunRecord]) -> Leaderboard:
         """The leaderboard with the register of the store, which this comparison is recorded in."""
         kind: DecisionKind = "comparison" if len(self.run_ids) == 2 else "sweep"
-        decided: dict[str, Any] = {
-            comparison.name: comparison.verdict for comparison in self.comparisons if comparison.primary
-        }
-        if kind == "sweep":
-            decided = {
-                metric.name: [self.run_ids[run] for run in metric.unbeaten()]
-                for metric in self.metrics
-                if metric.primary
-            }
+        decided: dict[str, Any] = {}
+        for metric in self.metrics:
+            unbeaten = [self.run_ids[run] for run in metric.unbeaten()]
+            if metric.primary:
+                decided[metric.name] = unbeaten if kind == "sweep" else metric.pairs[0].comparison.verdict
         return replace(self, register=register_decision(store, records, kind, decided, samples=self.sample_set))
 
 
@@ -287,7 +287,7 @@ def build_leaderboard(
         mark_longer_list(given, check_coverage(given, found))
         for given, found in zip(built.inputs, comparisons[: len(built.inputs)], strict=True)
     ]
-    require_guardrails(guardrails, [*(found.name for found in comparisons), *built.refused])
+    require_known(guardrails or (), [*(found.name for found in comparisons), *built.refused])
     clusters = built.shared.clusters
     outcomes = check_guardrails(built.inputs, comparisons, margins, clusters=clusters, refused=built.refused, seed=seed)
     fallen: tuple[str, ...] = ()
@@ -340,7 +340,7 @@ def _rival_inputs(
 
     They share the error rate of the primary metrics, and are not shown. The notes name runs that cannot be compared.
     """
-    others = {rival.run_id: rival for run in picked for rival in run.others}
+    others = {rival.run_id: rival for rival in itertools.chain.from_iterable(run.others for run in picked)}
     names = [given.name for given in built.inputs if given.primary]
     if not others or not names:
         return [], []
@@ -360,17 +360,13 @@ def _rival_inputs(
 
 
 def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:
-    found = group_pairs((pair[1].name, pair) for pair in judged)
-    return [
-        LeaderboardMetric(
-            name,
-            pairs[0][1].target,
-            pairs[0][0].definition.direction,
-            (pairs[0][1].a, pairs[0][1].b) if runs == 2 else _values([one_input for one_input, _ in pairs], runs),
-            tuple(LeaderboardPair(*one_input.runs, comparison) for one_input, comparison in pairs),
-        )
-        for name, pairs in found.items()
-    ]
+    metrics = []
+    for name, of_metric in group_pairs((found.name, (given, found)) for given, found in judged).items():
+        pairs = tuple(LeaderboardPair(*given.runs, found) for given, found in of_metric)
+        inputs, first = [given for given, _ in of_metric], pairs[0].comparison
+        values = (first.a, first.b) if runs == 2 else _values(inputs, runs)
+        metrics.append(LeaderboardMetric(name, first.target, inputs[0].definition.direction, values, pairs))
+    return metrics
 
 
 def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None, ...]:
@@ -378,15 +374,13 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
     definition = inputs[0].definition
     read = [(given.runs, given.pair) for given in inputs]
     scores = {runs[0]: pair.first for runs, pair in read} | {runs[1]: pair.second for runs, pair in read}
-    stored = {
-        run: value for given in inputs if given.stored for run, value in zip(given.runs, given.stored, strict=True)
-    }
+    stored = dict(itertools.chain.from_iterable(zip(given.runs, given.stored or (), strict=False) for given in inputs))
     reducer = definition.reducer
     if reducer is None or (stored and any(given.two_stage is not None for given in inputs)):
         return tuple(stored.get(run) for run in range(runs))
     excluded = np.logical_or.reduce([failed_without_value(score) for score in scores.values()])
     values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]
-    return tuple(None if math.isnan(value) else value for value in values)
+    return tuple(map(finite_or_none, values))
 
 
 def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> Iterator[str]:
@@ -435,9 +429,8 @@ def results_on_set(store: RunStore, record: RunRecord, results: Results, samples
             continue
         reduced = partial(_reduce, metric, shared.take(stored.scores, 0), stored, shared.clusters)
         result = reduced()
-        result.slices = {
-            name: {group: reduced(rows) for group, rows in groups.items()} for name, groups in grouping.rows().items()
-        }
+        for name, groups in grouping.rows().items():
+            result.slices[name] = {group: reduced(rows) for group, rows in groups.items()}
         found.append(result)
     return Results(found, sample_ids=shared.ids, run_id=record.run_id)
 

@@ -130,7 +130,8 @@ def _ranking_table(board: Leaderboard) -> Table:
     """Several runs in the order of the main metric, with their values on the first primary metrics."""
     primary = [metric for metric in board.valued if metric.primary][:_MOST_METRICS]
     columns = [TableColumn("run"), *(TableColumn(metric.label, number=True) for metric in primary)]
-    return simple_table(columns, [_run_row(board, run, primary) for metric in primary[:1] for run in metric.ranking])
+    order = primary[0].ranking if primary else []
+    return simple_table(columns, [_run_row(board, run, primary) for run in order])
 
 
 def _run_row(board: Leaderboard, run: int, metrics: Sequence[LeaderboardMetric]) -> Row:

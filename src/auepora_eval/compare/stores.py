@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import repeat as repeat_value
+from itertools import chain, repeat as repeat_value
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +189,7 @@ def register_decision(
     for fingerprint in fingerprints if store.records_decisions else ():
         try:
             body = {"verdicts": dict(verdicts), **({} if samples is None else {"samples": samples})}
-            record_decision(store, fingerprint, kind, runs, list(verdicts), body, replace=samples is None)
+            record_decision(store, fingerprint, kind, runs, metrics=[*verdicts], body=body, replace=samples is None)
         except StoreError:  # a read-only store is enough for a comparison
             is_recorded = False
     return replace(read_register(store, fingerprints, runs), is_recorded=is_recorded)
@@ -252,11 +252,7 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
 
     The first notes name runs that did not finish; ``unanswered`` is how many outputs each run lacks.
     """
-    notes = [
-        note
-        for called, record, missing in zip("AB", (record_a, record_b), unanswered, strict=True)
-        for note in _unfinished_notes(called, record, missing)
-    ]
+    notes = [*_unfinished_notes("A", record_a, unanswered[0]), *_unfinished_notes("B", record_b, unanswered[1])]
     notes += _differences(record_a.config, record_b.config, CONFIG_KEYS)
     rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CONFIG_KEYS))
     notes += _differences(record_a.config, record_b.config, rest)
@@ -308,7 +304,7 @@ def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ...] | list[str]) -> list[str]:
-    return [note for key in keys for note in _difference(key, a.get(key), b.get(key))]
+    return list(chain.from_iterable(_difference(key, a.get(key), b.get(key)) for key in keys))
 
 
 def _difference(what: str, a: Any, b: Any) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from importlib import import_module
+from string import ascii_uppercase
 from typing import Any, Literal
 
 from ..core.conventions import Match
@@ -63,7 +64,7 @@ class ComparisonKind(StrEnum):
 
 def run_labels(count: int) -> list[str]:
     """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
-    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
+    return [*ascii_uppercase[:count], *map(str, range(27, count + 1))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +207,9 @@ class MetricComparison:
             ("low_adjusted", "high_adjusted"): self.interval_adjusted,
             ("worst", "best"): self.bounds,
         }
-        columns = {
-            name: value for names, both in ends.items() for name, value in zip(names, both or (None, None), strict=True)
-        }
+        columns: dict[str, float | None] = {}
+        for names, both in ends.items():
+            columns |= zip(names, both or (None, None), strict=True)
         return {**asdict(self), **columns, "metric": self.name, "flags": ", ".join(self.flags) or None}
 
 

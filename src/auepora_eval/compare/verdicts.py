@@ -85,20 +85,26 @@ def parse_margin(texts: Iterable[str]) -> Margin:
     return named.get("") or named
 
 
+def require_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise at the first of the names that is no known metric."""
+    listed = list(known)
+    for name in names:
+        if name not in listed:
+            raise UnknownMetricError(name, listed)
+
+
 def require_margin(margin: Margin, known: Iterable[str]) -> None:
     """Raise if a margin is not a positive number, or is for an unknown metric."""
     if margin is None:
         return
     named = margin if isinstance(margin, Mapping) else {"": margin}
-    names = list(known)
     for name, value in named.items():
         if problem_of(PositiveFloat, value):
             where = f" of '{name}'" if name else ""
             raise BadValueError(
                 f"delta{where} is the largest difference that does not matter: a number above 0, not {value!r}"
             )
-        if name and name not in names:
-            raise UnknownMetricError(name, names)
+    require_known(filter(None, named), known)
 
 
 # --- word overlap with the question, and when it cannot decide a comparison ------------------------------------------

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from numbers import Real
 from statistics import NormalDist
 from typing import Any, Literal
@@ -118,12 +118,12 @@ def _pairs(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints, list[Any]]:
     """The labels of what both labelled, as places among the categories in use, which are in order."""
     AlignmentError.check(len(a), len(b), what=("labels of the first", "labels of the second"))
     both = [(first, second) for first, second in zip(a, b, strict=True) if not (_missing(first) or _missing(second))]
-    first, second = ([pair[rater] for pair in both] for rater in (0, 1))
-    categories = _ordered({*first, *second})
-    return _places(first, categories), _places(second, categories), categories
+    categories = _ordered(set(chain.from_iterable(both)))
+    codes = _places(chain.from_iterable(both), categories).reshape(-1, 2)
+    return codes[:, 0], codes[:, 1], categories
 
 
-def _places(labels: Sequence[Any], ordered: Sequence[Any]) -> Ints:
+def _places(labels: Iterable[Any], ordered: Sequence[Any]) -> Ints:
     """The place of each label among all labels in order."""
     place = {label: number for number, label in enumerate(ordered)}
     return np.array([place[label] for label in labels], dtype=np.intp)

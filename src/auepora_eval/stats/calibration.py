@@ -199,7 +199,10 @@ def reliability_table(
         hits, count = int(right[place == number].sum()), len(inside)
         ends = edges[number : number + 2] if binning == "width" else (inside.min(), inside.max())
         mean = math.fsum(inside) / count
-        table.append(Bin(float(ends[0]), float(ends[1]), count, mean, hits / count, wilson_interval(hits, count)))
+        found = wilson_interval(hits, count)
+        table.append(
+            Bin(float(ends[0]), float(ends[1]), count, mean_score=mean, share_right=hits / count, interval=found)
+        )
     return tuple(table)
 
 
@@ -406,7 +409,8 @@ def corrected_mean(
     if binary:
         lowest, highest = 0.0, 1.0
     draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=binary, finite=finite)
-    return _corrected(scores, labels, draw, codes, alone, (lowest, highest), finite=finite, use_scores=use_scores)
+    bounds = lowest, highest
+    return _corrected(scores, labels, draw, codes, alone=alone, bounds=bounds, finite=finite, use_scores=use_scores)
 
 
 def corrected_difference(
@@ -442,7 +446,8 @@ def corrected_difference(
         lowest, highest = 0.0, 1.0
     width = highest - lowest
     draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=False, finite=finite)
-    return _corrected(scores, labels, draw, codes, alone, (-width, width), finite=finite, use_scores=use_scores)
+    bounds = (-width, width)
+    return _corrected(scores, labels, draw, codes, alone=alone, bounds=bounds, finite=finite, use_scores=use_scores)
 
 
 def _corrected(
@@ -473,7 +478,16 @@ def _corrected(
     labels_alone = alone
     if alone is not None and (weight_shares is not None or finite):
         labels_alone = _rescale_interval(alone, evenly, known, spread, bounds)
-    bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
+    bare = CorrectedMean(
+        known,
+        labels_alone,
+        weight=0.0,
+        scores_mean=float(scores.mean()),
+        labels_mean=known,
+        labels_interval=labels_alone,
+        labelled=n,
+        samples=samples,
+    )
     if not use_scores or alone is None or labels_alone is None or alone.units < 3:
         return bare
     units = alone.units
@@ -565,7 +579,7 @@ def _draw_of(
     inner = codes[labelled]
     remaining = (1 - drawn / sizes)[inner] if finite else np.ones(n)
     shares = (sizes / drawn / len(codes))[inner]
-    return _Draw(shares, remaining, codes.astype(np.intp), pseudo_labels, binary, finite)
+    return _Draw(shares, remaining, codes.astype(np.intp), pseudo_labels=pseudo_labels, binary=binary, finite=finite)
 
 
 @dataclass(frozen=True, slots=True)

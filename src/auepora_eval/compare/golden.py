@@ -220,7 +220,7 @@ class ChunkLocations:
     def __init__(
         self, queries: Iterable[EvaluationSample], runs: Sequence[RunOutputs], *, ids_reused: bool = False
     ) -> None:
-        expected = set(chain.from_iterable(map(expected_ids, queries)))
+        expected = set(chain.from_iterable(expected_ids(query) for query in queries))
         self.unknown: set[str] = set()
         """Expected chunks without a known span, for which any chunk of their document counts."""
         self.ambiguous: set[str] = set()

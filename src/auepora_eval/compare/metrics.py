@@ -81,7 +81,7 @@ class RunResults:
                 f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score "
                 "what is there with `auepora rescore`"
             )
-        every = map(self.with_scores, chain.from_iterable(self.results.values()))
+        every = (self.with_scores(result) for result in chain.from_iterable(self.results.values()))
         self.missing: MissingOutputs = missing_outputs(store, record, every)
 
     def with_scores(self, result: MetricResult) -> MetricResult:
@@ -257,7 +257,7 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
     if whole or max(repeats) <= 1:
         return None
     if len(set(repeats)) > 1:
-        times = " and ".join(map(str, repeats))
+        times = " and ".join(str(count) for count in repeats)
         return f"it is no mean, and the runs asked unequally often ({times} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
         scores = run.with_scores(result).scores

@@ -380,7 +380,7 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
         return tuple(stored.get(run) for run in range(runs))
     excluded = np.logical_or.reduce([failed_without_value(score) for score in scores.values()])
     values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]
-    return tuple(map(finite_or_none, values))
+    return tuple(finite_or_none(value) for value in values)
 
 
 def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> Iterator[str]:

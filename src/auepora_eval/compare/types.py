@@ -64,7 +64,7 @@ class ComparisonKind(StrEnum):
 
 def run_labels(count: int) -> list[str]:
     """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
-    return [*ascii_uppercase[:count], *map(str, range(27, count + 1))]
+    return [*ascii_uppercase[:count], *(str(number) for number in range(27, count + 1))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def require_margin(margin: Margin, known: Iterable[str]) -> None:
             raise BadValueError(
                 f"delta{where} is the largest difference that does not matter: a number above 0, not {value!r}"
             )
-    require_known(filter(None, named), known)
+    require_known((name for name in named if name), known)
 
 
 # --- word overlap with the question, and when it cannot decide a comparison ------------------------------------------

@@ -58,9 +58,9 @@ def proportion(outcomes: Bools, clusters: Ints | None = None) -> Quantity:
     return _quantity(count / max(n, 1), found, n, count=count)
 
 
-def mean(values: Floats, clusters: Ints | None = None) -> Quantity:
+def mean(values: Sequence[float] | Floats, clusters: Ints | None = None) -> Quantity:
     """The mean of values between 0 and 1."""
-    found = mean_interval(values, clusters=clusters, lowest=0.0, highest=1.0)
+    found = mean_interval(np.array(values, np.float64), clusters=clusters, lowest=0.0, highest=1.0)
     return _quantity(math.fsum(values) / max(len(values), 1), found, len(values))
 
 
@@ -182,9 +182,10 @@ def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints
         if not 0 <= value <= 1:
             raise BadValueError(f"eRAG needs scores from 0 to 1, not {value!r}; label with another metric")
     if family == "precision":
-        return f"erag precision@{depth}", mean(_floats([math.fsum(row[:depth]) / depth for row in labels]), clusters)
+        precisions = [math.fsum(row[:depth]) / depth for row in labels]
+        return f"erag precision@{depth}", mean(precisions, clusters)
     if family == "hit_rate":
-        return f"erag success@{depth}", mean(_floats([max(row[:depth], default=0.0) for row in labels]), clusters)
+        return f"erag success@{depth}", mean([max(row[:depth], default=0.0) for row in labels], clusters)
     ranked: list[list[str]] = []
     gold: list[list[str]] = []
     for row in labels:
@@ -212,10 +213,6 @@ def require_measure(measure: str, *, graded: bool, k: int = 10) -> tuple[str, in
             )
         metric(f"{family}@{depth}")
     return family, depth
-
-
-def _floats(values: Sequence[float]) -> Floats:
-    return np.array(values, np.float64)
 
 
 def udcg(utilities: Sequence[float], relevant: Sequence[bool]) -> float:
@@ -352,9 +349,7 @@ class DiagnosisNumbers:
         """For JSON."""
         mirage = {name: effect.proportion.to_dict() for name, effect in self.mirage.items()}
         mirage |= {name: self.mirage[name].to_dict() for name in FAILURES if name in mirage}
-        causes = {}
-        for name, cause in self.causes.items():
-            causes[name] = {**cause.to_dict(), "sample_ids": self.questions[name]}
+        causes = {name: {**cause.to_dict(), "sample_ids": self.questions[name]} for name, cause in self.causes.items()}
         return {
             "n": self.n,
             "left_out": self.left_out,
@@ -487,7 +482,7 @@ def document_utility(
         scores.append(udcg(utilities, [document.relevant for document in row]))
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, measure, k, codes) for measure in measures)
-    found["udcg" if known else "udcg_sampled"] = mean(_floats(scores), clusters)
+    found["udcg" if known else "udcg_sampled"] = mean(scores, clusters)
     return DocumentUtility(found, harmful_distractors(documents, oracle), len(listed))
 
 

@@ -189,12 +189,9 @@ def fallen_metrics(
     if not may_have_fallen:
         return ()
     tested = compute_comparisons(others, clusters, seed=seed)
-    return tuple(found.name for found in tested if found.verdict == "worse" and not _is_noise(found))
-
-
-def _is_noise(found: MetricComparison) -> bool:
-    """Whether a difference of latency is one that other work on the machine makes."""
-    return found.target == TargetCategory.LATENCY.name and abs(found.delta or 0.0) < _LATENCY_NOISE_S
+    worse = [found for found in tested if found.verdict == "worse"]
+    least = {TargetCategory.LATENCY.name: _LATENCY_NOISE_S}  # other work on the machine makes smaller differences
+    return tuple(found.name for found in worse if abs(found.delta or 0.0) >= least.get(found.target, 0.0))
 
 
 def _deciding_name(given: ComparisonInput) -> str:

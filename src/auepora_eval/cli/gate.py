@@ -34,7 +34,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..core.results import Results
-    from ..gates import GateOutcome, GateReport
+    from ..gates import GateReport
     from ..io.sample_sets import SampleSet
     from ..plan.model import Plan
     from ..render.short import ShortForm
@@ -180,13 +180,6 @@ def command(
         sys.exit(report.exit_code)
 
 
-def _reason(outcome: GateOutcome) -> str:
-    """The reason of an outcome with as many digits as its interval allows."""
-    from ..gates import CheckedGate
-
-    return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
-
-
 def gates_short(
     report: GateReport,
     *,
@@ -195,17 +188,14 @@ def gates_short(
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import CheckedGate
     from ..render.short import ShortForm, group_messages
     from ..render.tables import UNRELIABLE_NOTE
     from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [
-        (one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if isinstance(one, CheckedGate) and one.is_doubtful
-    ]
+    doubts = [(one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if one.is_doubtful]
     notes = [
-        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {_reason(one)}") for one in ordered[:_MOST_GATES]),
+        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief}") for one in ordered[:_MOST_GATES]),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,

@@ -220,7 +220,6 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
             if batch.purpose in ("calibrate", "compare") and _has_entries(batch.journal)
         ],
         "shown_parts": SHOWN_PARTS[:2] if form.purpose == "compare" else SHOWN_PARTS,
-        "time_text": format_time,
     }
 
 

@@ -80,12 +80,13 @@ class CardGroup:
         return [(tone, glyph, found[tone]) for tone, glyph in GLYPHS.items() if found[tone]]
 
 
-def comparison_card(board: Leaderboard) -> dict[str, Any]:
-    """The card of two runs."""
+def comparison_card(board: Leaderboard, main: str | None) -> dict[str, Any]:
+    """The card of two runs; the main metric is the first of the primary ones."""
     usual = Counter(comparison.n for comparison in board.comparisons).most_common(1)
     usual_n = usual[0][0] if usual else 0
     rows = {metric.name: _card_row(metric, metric.pairs[0].comparison, usual_n) for metric in board.metrics}
     primary = [metric.name for metric in board.metrics if metric.primary]
+    primary.sort(key=lambda name: name != main)
     guarded = [guardrail.metric for guardrail in board.guardrails if guardrail.state == "worse"]
     fallen = [name for name in dict.fromkeys([*guarded, *board.fallen]) if name in rows and name not in primary]
     groups = []
@@ -106,13 +107,17 @@ LeaderCells = list[dict[str, Any]]
 """The values of the runs in a leaderboard, each with what it is compared with the first run."""
 
 
-def leaderboard_card(board: Leaderboard) -> list[tuple[str, list[tuple[LeaderboardMetric, LeaderCells]]]]:
+def leaderboard_card(
+    board: Leaderboard, main: str | None
+) -> list[tuple[str, list[tuple[LeaderboardMetric, LeaderCells]]]]:
     """The metrics of three or more runs under their titles: the primary ones first, then those of each target."""
-    found = [("Primary metrics", [(metric, _leader_cells(metric)) for metric in board.metrics if metric.primary])]
-    for target, entry in TARGETS.items():
-        own = [metric for metric in board.metrics if metric.target == target.name and not metric.primary]
-        found.append((entry.title, [(one, _leader_cells(one)) for one in own]))
-    return [(title, rows) for title, rows in found if rows]
+    titles = {target.name: entry.title for target, entry in TARGETS.items()}
+    groups: dict[str, list[tuple[LeaderboardMetric, LeaderCells]]] = {"Primary metrics": []}
+    groups |= {title: [] for title in titles.values()}
+    for metric in sorted(board.metrics, key=lambda metric: metric.name != main):
+        title = "Primary metrics" if metric.primary else titles[metric.target]
+        groups[title].append((metric, _leader_cells(metric)))
+    return [(title, rows) for title, rows in groups.items() if rows]
 
 
 def _leader_cells(metric: LeaderboardMetric) -> LeaderCells:

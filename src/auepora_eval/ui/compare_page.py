@@ -46,7 +46,7 @@ from ..render.blocks import (
     Tone,
     without_empty_columns,
 )
-from ..render.html import UncutText, format_time, pluralize
+from ..render.html import UncutText, pluralize
 from ..report.comparison_sections import (
     ComparedRuns,
     compare_stored_runs,
@@ -427,10 +427,7 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     first = chosen.records[0] if chosen.records else None
     found = [run for run in chosen.workbench.store.runs(status="finished") if run.run_id not in chosen.runs]
     same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
-    choices = [
-        (one, format_time(one.created_at), make_url("/compare", run=[*chosen.runs, one.run_id]))
-        for one in (same or found)[:MAX_CHOICES]
-    ]
+    choices = [(one, make_url("/compare", run=[*chosen.runs, one.run_id])) for one in (same or found)[:MAX_CHOICES]]
     title = "Compare runs" if first is None else f"Compare {first.name}"
     context: dict[str, Any] = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
     return render_template(request, "compare.html", **context)
@@ -442,7 +439,6 @@ def _run_facts(chosen: ComparisonRequest, place: int) -> dict[str, Any]:
     return {
         "letter": run_labels(place + 1)[-1],
         "record": record,
-        "time": format_time(record.created_at),
         "queries": pluralize(record.num_samples, "query", "queries"),
         "is_finished": record.status is RunStatus.FINISHED,
         "first_url": chosen.url(run=[record.run_id, *others]) if place else "",
@@ -474,9 +470,9 @@ def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any
     if board is None or not board.metrics:
         blocks = _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))
     elif chosen.is_pair:
-        card, fact = comparison_card(board), gold_fact(board, chosen.records)
+        card, fact = comparison_card(board, content.main), gold_fact(board, chosen.records)
     else:
-        leaders, fact = leaderboard_card(board), gold_fact(board, chosen.records)
+        leaders, fact = leaderboard_card(board, content.main), gold_fact(board, chosen.records)
     metric = params.get("metric") or content.main
     return {"content": content, "card": card, "leaders": leaders, "fact": fact, "blocks": blocks, "metric": metric}
 

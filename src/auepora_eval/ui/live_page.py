@@ -33,7 +33,7 @@ from ..errors import AueporaError, BadValueError, PlanError
 from ..plan.prepare import plan_findings
 from ..plan.source import SUFFIXES, looks_like_plan
 from ..render.blocks import Block
-from ..render.html import format_time, shorten
+from ..render.html import shorten
 from ..render.terminal import escape_control_characters
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
@@ -396,7 +396,6 @@ def live_page(request: PageRequest, template: str = "live.html") -> Response:
         ended=ended[:MAX_ENDED],
         stages=STAGES,
         store_option=f" --store {shlex.quote(workbench.label)}",
-        time_text=format_time,
         age=lambda moment: _duration((utc_now() - moment).total_seconds()),
         path_of=lambda one: render_blocks(_path_blocks(workbench, one)),
     )
@@ -466,7 +465,6 @@ def plans_page(request: PageRequest) -> Response:
         plans=[_cached_plan(workbench, path) for path in paths],
         is_complete=is_complete,
         runs=workbench.store.runs(limit=MAX_ENDED),
-        time_text=format_time,
     )
 
 

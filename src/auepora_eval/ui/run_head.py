@@ -41,7 +41,7 @@ LEADING_WORDS = {
     "below-cut": ("because the gold document was ranked too low", "the ranking"),
     "generator": ("although a gold document was in the context", "the generator"),
     "refused": ("because the system declined to answer although it had a gold document", "the rule for refusals"),
-    "failed": ("because the system failed", "the failures"),
+    "failed": ("because the system failed", "the failing system"),
 }
 """By the leading cause, why answers are wrong, and what to work on."""
 THRESHOLD_STEP = 0.1

@@ -20,7 +20,6 @@ from ..report.pages import build_report, report_html
 from ..report.run_sections import StoredRun, check_stored_gates
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore
-from .numbers import time_ago
 from .page_request import PageRequest, page_route
 from .run_head import cause_bar, run_sentence
 from .run_rows import condition_link, derivation_url, headline_tiles, outcome_condition
@@ -92,7 +91,6 @@ def run_page(request: PageRequest) -> HTMLResponse:
         request,
         "run.html",
         facts=_facts(record),
-        when=time_ago(record.created_at),
         is_large=is_large,
         status_note=status_notes(workbench, run),
         has_offers=bool(gold_offers(workbench, record, run.results)),

@@ -69,7 +69,7 @@ def metric_row(run: StoredRun, result: MetricResult) -> dict[str, Any]:
     if details.get("num_system_failed"):
         counted = details.get("num_samples", 0) > details.get("num_scored", 0)
         notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
-    notes += [*coverage_notes(result), alternative_values(result)]
+    notes = [alternative_values(result), *notes, *coverage_notes(result)]
     value, _, unit = (metric_number(result, result.value) if result.defined else "–").partition(" ")
     return {
         "name": name,

@@ -19,7 +19,7 @@ from ..render.html import interval_text, pluralize, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .numbers import metric_difference, metric_number, time_ago
+from .numbers import metric_difference, metric_number
 from .run_filter import CONFIG, RunFilter, run_texts
 from .workbench import Workbench, make_url
 
@@ -179,11 +179,6 @@ class RunRow:
     def tags(self) -> list[tuple[str, Any]]:
         """Each tag, and the same unchanged for the value of a field."""
         return [(tag, escape(tag)) for tag in self.record.tags]
-
-    @property
-    def when(self) -> str:
-        """When the run began, as people say it."""
-        return time_ago(self.record.created_at)
 
 
 def sort_records(

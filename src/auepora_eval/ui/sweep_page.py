@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from operator import itemgetter
 
@@ -17,7 +18,7 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore
 from ..sweep.answer import SweepAnswer, answer_sweep
 from ..sweep.rendering import answer_sections, conclusion
-from .numbers import metric_number, time_ago
+from .numbers import metric_number
 from .page_request import PageRequest, page_route
 from .run_filter import RunFilter
 from .run_table import ResultSummaries
@@ -71,8 +72,8 @@ class SweepGroup:
     """Whether the runs are listed below the row."""
     text: str
     """How many runs there are, and the best value."""
-    when: str
-    """When the first run began, as people say it."""
+    began: datetime
+    """When the first run began."""
 
 
 def fold_sweeps(
@@ -93,8 +94,8 @@ def fold_sweeps(
         name = tag.removeprefix(SWEEP_TAG)
         is_open = name in run_filter.opened or is_searching
         if name != tag:
-            when = time_ago(min(run.created_at for run in runs))
-            groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), when)
+            began = min(run.created_at for run in runs)
+            groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), began)
         listed += runs if is_open or name == tag else runs[:1]
     return listed, groups
 

@@ -43,12 +43,13 @@ from ..io.grades import CorrectionLog
 from ..labels.batch_plans import batch_path, find_batch, labels_folder
 from ..labels.queue import LabelQueue
 from ..render.blocks import Block
-from ..render.html import ChartRenderer, UncutText, make_environment, pluralize
+from ..render.html import ChartRenderer, UncutText, format_time, make_environment, pluralize
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Floats
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
+from .numbers import time_ago
 from .security import batch_of
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
     environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize)
-    environment.filters["prose"] = _prose
+    environment.filters |= {"prose": _prose, "time": format_time, "ago": time_ago}
     return environment
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shlex
 import threading
 import time
 from collections import deque
@@ -395,7 +394,6 @@ def live_page(request: PageRequest, template: str = "live.html") -> Response:
         interrupted=[one for one in found if not one.is_active],
         ended=ended[:MAX_ENDED],
         stages=STAGES,
-        store_option=f" --store {shlex.quote(workbench.label)}",
         age=lambda moment: _duration((utc_now() - moment).total_seconds()),
         path_of=lambda one: render_blocks(_path_blocks(workbench, one)),
     )

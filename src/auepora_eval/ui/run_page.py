@@ -23,7 +23,7 @@ from ..store.runs import CachedStore
 from .page_request import PageRequest, page_route
 from .run_head import cause_bar, run_sentence
 from .run_rows import condition_link, derivation_url, headline_tiles, outcome_condition
-from .run_tabs import TABS, cause_offer, gold_offers, tab_response
+from .run_tabs import TABS, lacks_gold, right_answers, tab_response
 from .workbench import Workbench, make_url, recorded_response, render_template, run_url
 
 LARGE = 5_000
@@ -72,7 +72,7 @@ def _head(request: PageRequest, run: StoredRun, *, is_whole: bool) -> dict[str, 
     return {
         "causes": causes,
         "sentence": run_sentence(run, check_stored_gates(run) if is_whole else None, causes),
-        "cause_offer": None if causes else cause_offer(workbench, run),
+        "right_by": None if causes else right_answers(workbench, run),
         "tiles": headline_tiles(run),
         "record": run.record,
     }
@@ -93,7 +93,7 @@ def run_page(request: PageRequest) -> HTMLResponse:
         facts=_facts(record),
         is_large=is_large,
         status_note=status_notes(workbench, run),
-        has_offers=bool(gold_offers(workbench, record, run.results)),
+        is_ungraded=lacks_gold(workbench, run),
         tabs=[
             (name, one.title, one.count(run) if one.count else None, make_url(run_url(record), tab=name, **filters))
             for name, one in TABS.items()

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from markupsafe import escape
-
 from ..compare.filters import Condition
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..core.results import display_name, metric_labels, system_cost
@@ -175,11 +173,6 @@ class RunRow:
         found = total.get("cost") if isinstance(total, Mapping) else None
         return float(found) if isinstance(found, int | float) else None
 
-    @property
-    def tags(self) -> list[tuple[str, Any]]:
-        """Each tag, and the same unchanged for the value of a field."""
-        return [(tag, escape(tag)) for tag in self.record.tags]
-
 
 def sort_records(
     workbench: Workbench, records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, ResultSummaries]
@@ -257,16 +250,6 @@ class RunColumn:
         if self.key.startswith(CONFIG):
             return "config"
         return "extra" if self.key in EXTRAS else "metric"
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnChoice:
-    """A column that can be chosen."""
-
-    key: str
-    title: str
-    note: str
-    is_shown: bool
 
 
 def varied_settings(records: Sequence[RunRecord]) -> dict[str, Counter[str]]:
@@ -378,18 +361,14 @@ class RunTable:
         return RunCell("" if cost is None else f"{cost:.4g}")
 
     @property
-    def choices(self) -> list[tuple[str, list[ColumnChoice]]]:
-        """What the menu of columns offers, in groups."""
-        shown = {column.key for column in self.columns}
-        settings = []
-        for key, values in self.settings.items():
-            settings.append(ColumnChoice(key, key.removeprefix(CONFIG), f"{len(values)} values", key in shown))
-        names = dict.fromkeys([*(name for name in self.primary if name in self.metrics), *sorted(self.metrics)])
-        metrics = []
-        for name in names:
-            note = "primary" if name in self.primary else ""
-            metrics.append(ColumnChoice(name, self.labels[name], note, name in shown))
-        extras = [ColumnChoice(key, title, "", key in shown) for key, title in EXTRAS.items()]
+    def choices(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
+        """What the menu of columns offers, in groups: key, title and note of each column."""
+        settings = [(key, key.removeprefix(CONFIG), f"{len(values)} values") for key, values in self.settings.items()]
+        primary = [name for name in self.primary if name in self.metrics]
+        others = [name for name in sorted(self.metrics) if name not in primary]
+        metrics = [(name, self.labels[name], "primary") for name in primary]
+        metrics += [(name, self.labels[name], "") for name in others]
+        extras = [(key, title, "") for key, title in EXTRAS.items()]
         return [("Settings that differ", settings), ("Metrics", metrics), ("More", extras)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from ..compare.filters import Condition
 from ..core.results import display_name, sequential_details, two_stage_details
-from ..core.types import MetricResult, TargetCategory
+from ..core.types import TargetCategory
 from ..render.blocks import Figure, ReportSection
 from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas
@@ -40,7 +39,6 @@ from ..report.score_sections import (
 )
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
-from ..store.runs import samples_contain
 from .page_request import Fields, PageRequest
 from .query_list import QueryListPage
 from .run_rows import LABELS, label_condition, outcome_condition, queries_url, score_groups, slice_cards, sliced_result
@@ -198,15 +196,15 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
             choices=[result for result in run.results if result.slices],
             slices=[] if chosen is None else list(slice_cards(run, chosen)),
         )
-    absent = () if has_gold(workbench, record) else ("curves", "quality")
+    absent = () if workbench.samples_contain(record, GOLD) else ("curves", "quality")
     names = [section for section in TABS[name].sections if SECTIONS[section].is_present(run) and section not in absent]
-    offers = gold_offers(workbench, record, run.results) if name == "retrieval" else []
     return render_template(
         request,
         "run_tab.html",
         sections=[(name, SECTIONS[name].title, _section_html(request, record, name)) for name in names],
         empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
-        offers=offers,
+        run_id=record.run_id,
+        is_ungraded=name == "retrieval" and lacks_gold(workbench, run),
         lazy=make_url(TABS[name].lazy, run=record.run_id) if TABS[name].lazy else "",
     )
 
@@ -346,64 +344,20 @@ def _band_ends(label: str) -> tuple[float | None, float | None]:
 # --- what a run lacks, and how to get it -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A way to get numbers that a run lacks: what it gives, and its commands."""
-
-    title: str
-    text: str
-    commands: Sequence[str]
+GOLD = '"relevant_docs"'
+"""What is in the JSON of samples that name relevant documents."""
 
 
-def has_gold(workbench: Workbench, record: RunRecord) -> bool:
-    """Whether the samples of a run name relevant documents."""
-    key = (record.fingerprint, "has gold")
-    return workbench.cached(key, lambda: samples_contain(workbench.store, record.run_id, '"relevant_docs"'), size=8)
+def lacks_gold(workbench: Workbench, run: StoredRun) -> bool:
+    """Whether metrics of retrieval have no value, because a run has neither gold nor grades of documents."""
+    is_graded = any(result.defined and result.details.get("judged") is not None for result in run.results)
+    return not (is_graded or workbench.samples_contain(run.record, GOLD) or not run.record.num_samples)
 
 
-def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[MetricResult]) -> list[Offer]:
-    """How to get numbers for a run without gold documents; empty where it has gold, or was scored with grades."""
-    is_graded = any(result.defined and result.details.get("judged") is not None for result in results)
-    if is_graded or has_gold(workbench, record) or not record.num_samples:
-        return []
-    run, store = record.run_id, f"--store {shlex.quote(workbench.label)}"
-    return [
-        Offer(
-            "Pool",
-            "Collects the documents that this run returned, each once, for grading; name further runs to pool theirs, "
-            "too. Grades give recall, precision and nDCG, with the proportion of judged documents.",
-            [
-                f"auepora pool {run} {store} -o pool.jsonl",
-                "auepora judge relevance pool.jsonl --judge-model MODEL -o qrels.txt",
-                f"auepora rescore {run} {store} --qrels qrels.txt",
-            ],
-        ),
-        Offer(
-            "Label",
-            "People label a random sample of the answers as right or wrong. That gives the proportion of right answers "
-            "with an interval, and shows whether a judge agrees with people.",
-            [
-                f"auepora label {run} {store} --n 100 --labels labels.jsonl",
-                f"auepora judge calibrate {run} {store} --labels labels.jsonl",
-            ],
-        ),
-        Offer(
-            "Judge",
-            "A model scores every answer: whether the documents support it, and whether they suffice for an answer. "
-            "No gold is needed; compare the judge with labels before you rely on it.",
-            [f"auepora rescore {run} {store} -m llm_faithfulness -m llm_context_sufficiency --judge-model MODEL"],
-        ),
-    ]
-
-
-def cause_offer(workbench: Workbench, run: StoredRun) -> Offer | None:
-    """How to find the causes of wrong answers, for a run with gold, references and no attribution of failures."""
+def right_answers(workbench: Workbench, run: StoredRun) -> str | None:
+    """The metric of causes by which no answer is wrong; empty where causes can be found, ``None`` where they cannot."""
     targets = {result.target for result in run.results if result.defined}
-    if TargetCategory.GENERATION_CORRECTNESS not in targets or not has_gold(workbench, run.record):
+    if TargetCategory.GENERATION_CORRECTNESS not in targets or not workbench.samples_contain(run.record, GOLD):
         return None
-    found = next((result for result in run.results if isinstance(result.details.get("causes"), Mapping)), None)
-    if found is not None:
-        return Offer("", f"No answer is wrong by {display_name(found)}.", ())
-    store = shlex.quote(workbench.label)
-    command = f"auepora rescore {run.record.run_id} --store {store} -m failure_attribution@5"
-    return Offer("", "This command finds the cause of each wrong answer, from retriever to generator:", [command])
+    found = [display_name(result) for result in run.results if isinstance(result.details.get("causes"), Mapping)]
+    return found[0] if found else ""

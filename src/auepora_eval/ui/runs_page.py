@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
 from ..errors import AueporaError, BadValueError
@@ -18,7 +17,7 @@ from ..store.records import RunRecord, RunStatus
 from .numbers import time_ago
 from .page_request import Fields, PageRequest, page_route
 from .run_filter import RunCondition, RunFilter, run_texts
-from .run_table import ResultSummaries, RunRow, RunTable, count_answers, read_results, sort_records
+from .run_table import RunTable, count_answers, read_results, sort_records
 from .run_trend import trend_figure, trend_strip
 from .sweep_page import fold_sweeps
 from .workbench import Workbench, load_templates, make_url, render_template
@@ -94,11 +93,12 @@ def runs_page(request: PageRequest) -> Response:
         "count": len(ordered),
         "table": table,
         "baseline": baseline,
-        "baselines": [(record, escape(record.run_id)) for record in records[:MAX_BASELINES]],
-        "metrics": [(escape(name), table.labels[name], name == trend_metric) for name in sorted(names)],
+        "baselines": records[:MAX_BASELINES],
+        "metrics": sorted(names),
+        "trend_metric": trend_metric,
         "suggestions": suggest_conditions(records),
         "strip_url": make_url("/runs", **run_filter.to_params(page=None), fragment="strip") if trend_metric else "",
-        "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),
+        "query": make_url("/runs", **run_filter.to_params()).partition("?")[2],
     }
     template = {"list": "runs_list.html", "results": "runs_results.html"}.get(fragment or "", "runs.html")
     return render_template(request, template, **context)
@@ -124,14 +124,14 @@ def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: st
     return next((record for record in records if "baseline" in record.tags), None)
 
 
-def suggest_conditions(records: Sequence[RunRecord]) -> list[tuple[Any, str]]:
+def suggest_conditions(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """Conditions that the field suggests, with the number of runs of each."""
     counts: Counter[RunCondition] = Counter()
     for record in records:
         for key in ("status", "dataset", "tag"):
             counts.update(RunCondition(key, "=", text) for text in run_texts(record, key))
     listed = counts.most_common(MAX_SUGGESTIONS)
-    return [(escape(str(one)), pluralize(count, "run")) for one, count in listed]
+    return [(str(condition), pluralize(count, "run")) for condition, count in listed]
 
 
 def start_commands(workbench: Workbench) -> list[tuple[str, str]]:
@@ -170,8 +170,8 @@ def change_tags(request: PageRequest) -> Response:
     query = fields.get("query", "")
     if not fields.get("fragment"):
         return RedirectResponse(f"/runs?{query}" if query else "/runs", 303)
-    row, run_filter = RunRow(store.get(run_id), ResultSummaries(None, {})), RunFilter.from_params(Fields(query))
-    return render_template(request, "runs_tags.html", row=row, filter=run_filter, query=escape(query))
+    run_filter = RunFilter.from_params(Fields(query))
+    return render_template(request, "runs_tags.html", record=store.get(run_id), filter=run_filter, query=query)
 
 
 ROUTES = [

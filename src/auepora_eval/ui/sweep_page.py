@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from operator import itemgetter
+from typing import Any
 
 from starlette.responses import Response
 
@@ -63,25 +62,13 @@ ROUTES = [page_route("/sweep", sweep_page)]
 # --- a sweep as a row of the list of runs, above its runs or in place of them ----------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SweepGroup:
-    """The listed runs of a sweep as one row."""
-
-    name: str
-    is_open: bool
-    """Whether the runs are listed below the row."""
-    text: str
-    """How many runs there are, and the best value."""
-    began: datetime
-    """When the first run began."""
-
-
 def fold_sweeps(
     records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, ResultSummaries]
-) -> tuple[list[RunRecord], dict[str, SweepGroup]]:
-    """The runs to list, of a folded sweep only the first one, and the row above a run by its id.
+) -> tuple[list[RunRecord], dict[str, dict[str, Any]]]:
+    """The runs to list, of a folded sweep only the first one, and the row of a sweep by the id of the run below it.
 
-    The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs.
+    The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs. The
+    row has the number of runs, the best value, and when the first of them began.
     """
     is_searching = bool(run_filter.q or run_filter.where)
     members: dict[str, list[RunRecord]] = {}
@@ -89,13 +76,13 @@ def fold_sweeps(
         tag = next((tag for tag in record.tags if tag.startswith(SWEEP_TAG)), record.run_id)
         members.setdefault(tag, []).append(record)
     listed: list[RunRecord] = []
-    groups: dict[str, SweepGroup] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for tag, runs in members.items():
         name = tag.removeprefix(SWEEP_TAG)
         is_open = name in run_filter.opened or is_searching
         if name != tag:
-            began = min(run.created_at for run in runs)
-            groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), began)
+            row = {"name": name, "is_open": is_open, "text": _describe(runs, results)}
+            groups[runs[0].run_id] = row | {"began": min(run.created_at for run in runs)}
         listed += runs if is_open or name == tag else runs[:1]
     return listed, groups
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import re
+import shlex
 import threading
 import time
 from collections import OrderedDict
@@ -128,6 +129,11 @@ class Workbench:
         """A text that changes with the outputs, results, status and tags of a run; a part of cache keys."""
         return run_version(self.store, record)
 
+    def samples_contain(self, record: RunRecord, text: str) -> bool:
+        """Whether this text is in the JSON of a sample of a run."""
+        key = (record.fingerprint, "contains", text)
+        return self.cached(key, lambda: samples_contain(self.store, record.run_id, text), size=100)
+
     def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
 
@@ -242,17 +248,15 @@ class _CachedRun(StoredRun):
     @cached_property
     def clusters(self) -> Clusters | None:
         """As in ``StoredRun``; the samples are decoded only if one may belong to a cluster."""
-        is_clustered = self._samples_contain('"cluster_id"') or self._samples_contain('"variant_of"')
+        is_clustered = any(
+            self._workbench.samples_contain(self.record, f'"{name}"') for name in ("cluster_id", "variant_of")
+        )
         return sample_clusters(self.samples) if is_clustered else None
 
     @cached_property
     def has_spans(self) -> bool:
         """As in ``StoredRun``; the samples are decoded only if one may have a span."""
-        return self._samples_contain('"span"') and any(map(has_spans, self.samples))
-
-    def _samples_contain(self, text: str) -> bool:
-        key = (self.record.fingerprint, "contains", text)
-        return self._workbench.cached(key, lambda: samples_contain(self.store, self.record.run_id, text), size=100)
+        return self._workbench.samples_contain(self.record, '"span"') and any(map(has_spans, self.samples))
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
@@ -362,6 +366,7 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
         "csrf_token": request.app.state.access.csrf_token_for(request.scope["role"], request.url.path),
         "store_label": "" if is_blind(request) else request.app.state.workbench.label,
         "is_blind": is_blind(request),
+        "store_option": "" if is_blind(request) else f" --store {shlex.quote(request.app.state.workbench.label)}",
         "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",
         "path": request.url.path,
         "drawn": _chart_renderer(),

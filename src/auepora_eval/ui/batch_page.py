@@ -398,7 +398,7 @@ class BatchView:
     def has_agreement(self) -> bool:
         """Whether two annotators have labelled all items that they could, or labelling has ended."""
         people = [annotator for annotator in self.progress.annotators.values() if annotator.labelled]
-        finished = [one for one in people if self.is_closed or not one.remaining]
+        finished = [annotator for annotator in people if self.is_closed or not annotator.remaining]
         return len(finished) > 1 and not self.batch.is_chosen
 
     @property
@@ -443,9 +443,9 @@ def find_view(request: PageRequest) -> BatchView:
     draw = read_draw(workbench, batch)
     looks = () if draw is None or draw.comparison is None else draw.comparison.looks
     differing = queue.disagreements() if looks and batch.scale is None else []  # the mean of grades is used
-    undecided = {one.number for one in differing if not one.adjudicated}
+    undecided = {disagreement.number for disagreement in differing if not disagreement.adjudicated}
     counts = {number: count for number, count in progress.counts.items() if number not in undecided}
-    entries = takewhile(lambda one: counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
+    entries = takewhile(lambda entry: counts.get(entry[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
     finished = tuple(entry.sample_id for _, entry in entries) if looks else ()
     return BatchView(workbench, batch, progress, looks, finished)
 
@@ -658,7 +658,7 @@ def _label_counts(view: BatchView) -> list[Block]:
     if not view.is_closed:
         return [Prose("Labels are shown when the batch is closed.")]
     is_draft, revealed = view.batch.purpose == "drafts", view.workbench.queue(view.batch.id).reveal()
-    counts = Counter(decided_label(one.labels, by_majority=is_draft) for one in revealed if one.labels)
+    counts = Counter(decided_label(item.labels, by_majority=is_draft) for item in revealed if item.labels)
     rows: list[Row] = [[_label_word(view.batch, name), f"{count:,}"] for name, count in sorted(counts.items())]
     blocks: list[Block] = [simple_table(["label", TableColumn("items", number=True)], rows)] if rows else []
     if is_draft:
@@ -712,12 +712,12 @@ def items_page(request: PageRequest) -> Response:
 
 def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
     everything, counts = range(1, view.progress.items + 1), view.progress.counts
-    skipped = {one.number for one in view.progress.skipped}
+    skipped = {skip.number for skip in view.progress.skipped}
     different = {disagreement.number: disagreement.adjudicated for disagreement in queue.disagreements()}
     return {
         "": list(everything),
-        "labelled": [one for one in everything if counts.get(one, 0) >= view.batch.annotators],
-        "open": [one for one in everything if counts.get(one, 0) < view.batch.annotators],
+        "labelled": [number for number in everything if counts.get(number, 0) >= view.batch.annotators],
+        "open": [number for number in everything if counts.get(number, 0) < view.batch.annotators],
         "skipped": sorted(skipped),
         "different": sorted(different),
         "undecided": sorted(number for number, is_decided in different.items() if not is_decided),
@@ -730,7 +730,7 @@ def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> I
     different = {disagreement.number: disagreement.adjudicated for disagreement in queue.disagreements()}
     for number in numbers:
         words = [f"{counts.get(number, 0)} of {pluralize(view.batch.annotators, 'label')}"]
-        words += [one.description for one in view.progress.skipped if one.number == number]
+        words += [skip.description for skip in view.progress.skipped if skip.number == number]
         if number in different:
             words.append("adjudicated" if different[number] else "labelled differently")
         yield {"number": number, "state": ", ".join(words)}
@@ -739,12 +739,12 @@ def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> I
 def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     wanted, names = set(numbers), dict(zip(view.batch.runs, _run_links(view.workbench, view.batch), strict=True))
     is_stored = all(href for _, href in names.values())
-    for one in islice(queue.reveal(), max(numbers, default=0)):
-        if one.number not in wanted:
+    for revealed in islice(queue.reveal(), max(numbers, default=0)):
+        if revealed.number not in wanted:
             continue
         question = "The question is not stored."
         with suppress(AueporaError):
-            question = queue.item(one.number).question
+            question = queue.item(revealed.number).question
         labels = [
             {
                 "annotator": label.annotator,
@@ -753,17 +753,17 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
                 "is_adjudicated": label.adjudicated,
                 "comment": label.comment,
             }
-            for label in one.labels
+            for label in revealed.labels
         ]
-        href = make_url("/query", run=list(view.batch.runs), id=one.sample_id) if names and is_stored else ""
+        href = make_url("/query", run=list(view.batch.runs), id=revealed.sample_id) if names and is_stored else ""
         yield (
             {
-                "number": one.number,
-                "sample_id": one.sample_id,
-                "doc_id": one.doc_id,
+                "number": revealed.number,
+                "sample_id": revealed.sample_id,
+                "doc_id": revealed.doc_id,
                 "question": question,
                 "labels": labels,
-                "order": [names[run][0] for run in one.runs] if len(one.runs) > 1 else [],
+                "order": [names[run][0] for run in revealed.runs] if len(revealed.runs) > 1 else [],
                 "href": href,
             }
         )

@@ -170,8 +170,8 @@ class ComparisonRequest:
     def worse_filter(self, metric: str) -> dict[str, list[str]]:
         """The queries that got worse by a metric, the largest loss first."""
         condition = Condition("metric", metric)
-        one = next((found for run in self.stored if (found := run.find_result(metric)) is not None), None)
-        lower = one is not None and not lookup_metric(one, self.records[0], {}).higher_score_is_better
+        result = next((found for run in self.stored if (found := run.find_result(metric)) is not None), None)
+        lower = result is not None and not lookup_metric(result, self.records[0], {}).higher_score_is_better
         return {
             "where": [str(replace(condition, value="worse"))],
             "sort": [f"{'-' if lower else ''}diff.{condition.key}"],
@@ -426,8 +426,10 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     """The finished runs that a run can be compared with, newest first; those on the same dataset, if there are any."""
     first = chosen.records[0] if chosen.records else None
     found = [run for run in chosen.workbench.store.runs(status="finished") if run.run_id not in chosen.runs]
-    same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
-    choices = [(one, make_url("/compare", run=[*chosen.runs, one.run_id])) for one in (same or found)[:MAX_CHOICES]]
+    same = [record for record in found if first is not None and record.fingerprint == first.fingerprint]
+    choices = [
+        (record, make_url("/compare", run=[*chosen.runs, record.run_id])) for record in (same or found)[:MAX_CHOICES]
+    ]
     title = "Compare runs" if first is None else f"Compare {first.name}"
     context: dict[str, Any] = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
     return render_template(request, "compare.html", **context)
@@ -453,14 +455,14 @@ def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
     labels = run_labels(len(chosen.records))
     pairs = list(combinations(range(len(labels)), 2))
     listed = pairs if len(pairs) <= MAX_PAIRS else [pair for pair in pairs if pair[0] == 0]
-    return [(chosen.pair_url(*one), f"{labels[one[1]]} against {labels[one[0]]}") for one in listed]
+    return [(chosen.pair_url(*pair), f"{labels[pair[1]]} against {labels[pair[0]]}") for pair in listed]
 
 
 def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
     """The metrics that all runs have with their names for display, in the order of the last one."""
     store = chosen.workbench.store
     *others, last = (metric_labels(result_summaries(store, run_id)) for run_id in chosen.runs)
-    return {name: label for name, label in last.items() if all(name in one for one in others)}
+    return {name: label for name, label in last.items() if all(name in labels for labels in others)}
 
 
 def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
@@ -517,7 +519,9 @@ def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict
 
 def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
     found = [section for section in sections if section is not None]
-    blocks = [block for one in found for block in (*([Prose(one.lead)] if one.lead else []), *one.blocks)]
+    blocks = [
+        block for section in found for block in (*([Prose(section.lead)] if section.lead else []), *section.blocks)
+    ]
     return blocks or [Prose("These runs have nothing to show here.", tone="muted")]
 
 

@@ -194,7 +194,7 @@ def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[It
     own = queue.annotator_progress(annotator)
     if disputed:
         return {
-            "labelled": sum(one.adjudicated for one in disputed),
+            "labelled": sum(disagreement.adjudicated for disagreement in disputed),
             "unclear": 0,
             "skipped": 0,
             "total": len(disputed),
@@ -215,12 +215,12 @@ def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
     def shown(text: str, part: str, limit: int = ANSWER_LENGTH) -> ShownText | None:
         return show_text(text, found.url(item.number, page="text", part=part), limit=limit) if text else None
 
-    def shown_document(place: int, one: ShownDocument, name: str) -> dict[str, Any]:
-        title = f"Document {place}" if one.rank or not item.answers else "Relevant, not retrieved"
+    def shown_document(place: int, document: ShownDocument, name: str) -> dict[str, Any]:
+        title = f"Document {place}" if document.rank or not item.answers else "Relevant, not retrieved"
         return {
-            "title": f"{title}: {one.doc_id}" if one.doc_id else title,
-            "note": "● relevant" if one.gold else "",
-            "text": shown(one.text, f"{name}-{place}", DOCUMENT_LENGTH),
+            "title": f"{title}: {document.doc_id}" if document.doc_id else title,
+            "note": "● relevant" if document.gold else "",
+            "text": shown(document.text, f"{name}-{place}", DOCUMENT_LENGTH),
         }
 
     return {
@@ -232,7 +232,10 @@ def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
             shown(reference, f"reference-{place}") for place, reference in enumerate(item.references, start=1)
         ],
         "documents": [
-            (_DOCUMENT_TITLES[name], [shown_document(place, one, name) for place, one in enumerate(listed, start=1)])
+            (
+                _DOCUMENT_TITLES[name],
+                [shown_document(place, document, name) for place, document in enumerate(listed, start=1)],
+            )
             for name, listed in group_documents(item).items()
         ],
     }
@@ -321,7 +324,9 @@ def show_item(
     if found.adjudicates:
         listed = queue.disagreements(found.annotator, found.others)
         disputed = {item.number: item for item in listed if item.problem is None}
-        number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
+        number = number or next(
+            (disagreement.number for disagreement in disputed.values() if not disagreement.adjudicated), None
+        )
         if number is not None and not is_closed:
             queue.record_shown_labels(found.annotator, number, found.others)
     elif number is None and not is_closed:

@@ -89,7 +89,7 @@ def failed_lists(table: QueryTable) -> list[ReviewList]:
             found.append(
                 ReviewList(f"{display_name(result)}: {reason.replace('_', ' ') or 'failed'}", count, chosen, name)
             )
-    return sorted(found, key=lambda one: (-one.count, one.title))
+    return sorted(found, key=lambda listed: (-listed.count, listed.title))
 
 
 def unjudged_lists(table: QueryTable) -> list[ReviewList]:
@@ -184,7 +184,7 @@ def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_
     journal.refresh()
     if journal.closed is None:
         raise ConflictError("the batch is open; close it before its labels become examples")
-    keys = [one.key for one in _labels_of(journal, record) if one.sample_id == sample_id and not one.tuning]
+    keys = [label.key for label in _labels_of(journal, record) if label.sample_id == sample_id and not label.tuning]
     if not keys:
         raise ConflictError("there is no label of this answer that is not an example already")
     journal.append(*(LabelEvent("tuning", key, at=current_time()) for key in keys))
@@ -223,12 +223,12 @@ def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[
     found, problems = [], []
     for name in sample_set_names(labels):
         try:
-            one = load_sample_set(labels, name)
+            sample_set = load_sample_set(labels, name)
         except DataFileError as error:
             problems.append(str(error))
             continue
-        count = int(np.count_nonzero(table.with_ids(one.ids)))
-        found += [ListedSet(one, count)] if count else []
+        count = int(np.count_nonzero(table.with_ids(sample_set.ids)))
+        found += [ListedSet(sample_set, count)] if count else []
     return found, problems
 
 
@@ -242,7 +242,7 @@ def review_page(request: PageRequest) -> Response:
     params = request.parameters
     has_filter = any(name in params for name in ("q", "where", "sort"))
     first = [] if has_filter else [*failed, *unjudged][:1]
-    added = [field for one in first for field in one.filter.to_params()]
+    added = [field for listed in first for field in listed.filter.to_params()]
     listed = QueryListPage(request, Fields([*params.multi_items(), *added]))
     return render_template(
         request,
@@ -250,7 +250,9 @@ def review_page(request: PageRequest) -> Response:
         record=record,
         groups=[("Failed judgements", failed), ("Unjudged documents", unjudged)],
         list=listed,
-        chosen=next((one for one in [*failed, *unjudged] if one.filter == listed.filter), None),
+        chosen=next(
+            (listed_queries for listed_queries in [*failed, *unjudged] if listed_queries.filter == listed.filter), None
+        ),
         has_judged=any(name.startswith("judged@") for name in table.metrics),
         drafts=list(open_drafts(workbench)),
         sets=sets,
@@ -320,7 +322,7 @@ def review_sample(request: PageRequest) -> Response:
     record = workbench.find(request.form_fields.get("run", ""))
     for batch in list_batches(workbench.labels):
         is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
-        if is_same and [one.sample_id for one in batch.items] == [sample]:
+        if is_same and [item.sample_id for item in batch.items] == [sample]:
             with suppress(AueporaError):  # a journal that cannot be read
                 if not workbench.queue(batch.id).is_closed:
                     return RedirectResponse(f"/label/{batch.id}", 303)

@@ -165,7 +165,7 @@ class RunFilter:
         """The parameters of the address; a change of the filter leads to its first page."""
         values = {
             "q": self.q,
-            "where": [str(one) for one in self.where],
+            "where": [str(condition) for condition in self.where],
             "col": list(self.columns),
             "baseline": self.baseline,
             "metric": self.metric,
@@ -185,7 +185,7 @@ class RunFilter:
 
     def without(self, condition: RunCondition) -> dict[str, Any]:
         """The parameters of the address without a condition."""
-        return self.to_params(where=[str(one) for one in self.where if one != condition])
+        return self.to_params(where=[str(listed) for listed in self.where if listed != condition])
 
     def accepts(self, record: RunRecord, results: Mapping[str, MetricResult]) -> bool:
         """Whether a run with these results is listed."""
@@ -197,7 +197,11 @@ class RunFilter:
     def check_metrics(self, known: Iterable[str]) -> None:
         """Raise where a condition or the order names a metric that no run has."""
         names = set(known)
-        used = [one.key for one in self.where if one.key not in KEYS and not one.key.startswith(CONFIG)]
+        used = [
+            condition.key
+            for condition in self.where
+            if condition.key not in KEYS and not condition.key.startswith(CONFIG)
+        ]
         for name in used:
             if name not in names:
                 listed = [*KEYS, *sorted(names)]

@@ -68,11 +68,11 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
     found = []
     for number, (word, causes) in enumerate(parts.items(), 1):
         present = [cause for cause in causes if counts.get(cause)]
-        count = num_dropped if word == "dropped" else sum(counts[one] for one in present)
+        count = num_dropped if word == "dropped" else sum(counts[cause] for cause in present)
         if word == "retriever":
             count -= num_dropped
         if count:
-            words = DROPPED if word == "dropped" else "; ".join(CAUSES.get(one, one) for one in present)
+            words = DROPPED if word == "dropped" else "; ".join(CAUSES.get(cause, cause) for cause in present)
             found.append((count, number, word, words))
     found.sort(key=itemgetter(0), reverse=True)
     total, start = sum(counts.values()), 0.0
@@ -130,7 +130,7 @@ def _stability(attribution: MetricResult, correct: MetricResult, limit: float) -
     if np.isin(values[np.isfinite(values)], (0, 1)).all():
         return ""  # any threshold says the same
     leading = {}
-    for threshold in sorted({round(float(one), 6) for one in (*np.linspace(low, high, 5), limit)}):
+    for threshold in sorted({round(float(number), 6) for number in (*np.linspace(low, high, 5), limit)}):
         counts = np.bincount(codes[values < threshold])
         if counts.any():
             leading[threshold] = list(CAUSE_GROUPS)[int(counts.argmax())]

@@ -95,8 +95,8 @@ def run_page(request: PageRequest) -> HTMLResponse:
         status_note=status_notes(workbench, run),
         is_ungraded=lacks_gold(workbench, run),
         tabs=[
-            (name, one.title, one.count(run) if one.count else None, make_url(run_url(record), tab=name, **filters))
-            for name, one in TABS.items()
+            (name, part.title, part.count(run) if part.count else None, make_url(run_url(record), tab=name, **filters))
+            for name, part in TABS.items()
         ],
         tab=tab,
         panel=panel,
@@ -142,9 +142,11 @@ def derivation_page(request: PageRequest) -> HTMLResponse:
         whole=derivation_url(record, metric),
         whole_drawer=derivation_url(record, metric, fragment=True),
         metric=found.card.title,
-        has_outcomes=any(one.outcome != "scored" for _, listed in influences for one in listed),
+        has_outcomes=any(influence.outcome != "scored" for _, listed in influences for influence in listed),
         influences=[
-            (title, [_influence_row(record, metric, one) for one in listed]) for title, listed in influences if listed
+            (title, [_influence_row(record, metric, influence) for influence in listed])
+            for title, listed in influences
+            if listed
         ],
     )
 
@@ -168,14 +170,14 @@ def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) 
     ]
 
 
-def _influence_row(record: RunRecord, metric: str, one: Influence) -> dict[str, Any]:
+def _influence_row(record: RunRecord, metric: str, influence: Influence) -> dict[str, Any]:
     return {
-        "sample_id": one.sample_id,
-        "score": value_text(one.score),
-        "outcome": "" if one.outcome == "scored" else one.outcome,
-        "query": make_url("/query", run=record.run_id, id=one.sample_id),
-        "url": derivation_url(record, metric, one.sample_id),
-        "drawer": derivation_url(record, metric, one.sample_id, fragment=True),
+        "sample_id": influence.sample_id,
+        "score": value_text(influence.score),
+        "outcome": "" if influence.outcome == "scored" else influence.outcome,
+        "query": make_url("/query", run=record.run_id, id=influence.sample_id),
+        "url": derivation_url(record, metric, influence.sample_id),
+        "drawer": derivation_url(record, metric, influence.sample_id, fragment=True),
     }
 
 

@@ -102,8 +102,8 @@ def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
     low, high = run.definitions[result.name].range
     if math.isfinite(high) or not math.isfinite(low):
         return low, high
-    others = [one for one in run.results if one.target is result.target and one.interval is not None]
-    return low, SCALE_MARGIN * max((one.interval[1] for one in others if one.interval is not None), default=0.0)
+    others = [other for other in run.results if other.target is result.target and other.interval is not None]
+    return low, SCALE_MARGIN * max((other.interval[1] for other in others if other.interval is not None), default=0.0)
 
 
 def _count_link(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
@@ -148,14 +148,14 @@ def headline_tiles(run: StoredRun) -> list[dict[str, Any]]:
     """
     by_name = {result.name: result for result in run.results if result.defined}
     plan = run.record.plan
-    latency = [one for one in by_name.values() if one.target is TargetCategory.LATENCY]
-    latency = [*(one for one in latency if one.name.startswith("quantile_latency")), *latency][:1]
+    latency = [result for result in by_name.values() if result.target is TargetCategory.LATENCY]
+    latency = [*(result for result in latency if result.name.startswith("quantile_latency")), *latency][:1]
     primary = plan.get("primary") or rank_metrics(run.record, run.results)[:3]
-    guardrails = plan.get("guardrails") or [name for name, one in by_name.items() if _is_loss_rate(run, one)]
+    guardrails = plan.get("guardrails") or [name for name, result in by_name.items() if _is_loss_rate(run, result)]
     names = dict.fromkeys([*primary, *guardrails])
     found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency]
     shown = [*found[: MAX_TILES - len(latency)], *latency]
-    return [_tile(metric_row(run, one)) for one in shown]
+    return [_tile(metric_row(run, result)) for result in shown]
 
 
 def _is_loss_rate(run: StoredRun, result: MetricResult) -> bool:
@@ -179,8 +179,8 @@ def sliced_result(run: StoredRun, name: str) -> MetricResult | None:
     """The metric of the slices beside the table: the chosen one, else that of answers, else the main one."""
     answers = answers_result(run)
     wanted = (name, "" if answers is None else answers.name, run.main_metric)
-    found = [run.find_result(one) for one in wanted]
-    return next((one for one in found if one is not None and one.slices), None)
+    found = [run.find_result(metric) for metric in wanted]
+    return next((result for result in found if result is not None and result.slices), None)
 
 
 def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]]:

@@ -57,14 +57,14 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
         if (earlier := known.get(record.run_id)) is not None and earlier.version == times.get(record.run_id)
     }
     missing = [record for record in records if record.run_id not in found]
-    summaries = all_result_summaries(workbench.store, [one.run_id for one in missing if one.run_id in times])
-    for one in missing:
-        results = {result.name: result for result in summaries.get(one.run_id, ())}
+    summaries = all_result_summaries(workbench.store, [record.run_id for record in missing if record.run_id in times])
+    for record in missing:
+        results = {result.name: result for result in summaries.get(record.run_id, ())}
         for result in results.values():
             result.slices = {}
             result.details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
-        ranked = rank_metrics(one, list(results.values()))
-        found[one.run_id] = ResultSummaries(times.get(one.run_id), results, ranked)
+        ranked = rank_metrics(record, list(results.values()))
+        found[record.run_id] = ResultSummaries(times.get(record.run_id), results, ranked)
     known.clear()  # without deleted runs
     known.update(found)
     equal = equal_metrics(records, {run_id: list(summary.by_name.values()) for run_id, summary in found.items()})
@@ -163,8 +163,8 @@ class RunRow:
     @property
     def most_judged(self) -> MetricResult | None:
         """The result with a judged proportion of the returned documents that reads the most of them."""
-        judged = [one for one in self.results.by_name.values() if one.details.get("judged") is not None]
-        return max(judged, key=lambda one: one.details.get("judged_depth") or math.inf, default=None)
+        judged = [result for result in self.results.by_name.values() if result.details.get("judged") is not None]
+        return max(judged, key=lambda result: result.details.get("judged_depth") or math.inf, default=None)
 
     @property
     def cost(self) -> float | None:
@@ -290,7 +290,7 @@ class RunTable:
         self.results, self.baseline = results, baseline
         shown = list(page)
         if baseline is not None:
-            shown = [baseline, *(one for one in page if one.run_id != baseline.run_id)]
+            shown = [baseline, *(record for record in page if record.run_id != baseline.run_id)]
         counts = count_answers(workbench, shown)
         self.rows = []
         for record in shown:
@@ -298,9 +298,9 @@ class RunTable:
             row = RunRow(record, results[record.run_id], counts[record.run_id], is_baseline=is_baseline)
             self.rows.append(row)
         self.settings = varied_settings(listed)
-        self.metrics = Counter(name for one in listed for name in results[one.run_id].by_name)
+        self.metrics = Counter(name for record in listed for name in results[record.run_id].by_name)
         self.primary = default_metrics(listed, results)
-        self.labels = metric_labels(*[results[one.run_id].by_name.values() for one in listed])
+        self.labels = metric_labels(*[results[record.run_id].by_name.values() for record in listed])
         self.columns = self._columns(run_filter)
         self._fill_rows()
 
@@ -321,8 +321,8 @@ class RunTable:
             values = self.settings.get(key, Counter())
             usual = values.most_common(1)[0][0] if values else ""
             return RunColumn(key, key.removeprefix(CONFIG), usual, is_number=_is_number(usual))
-        found = [one for row in self.rows if (one := row.results.by_name.get(key)) is not None and one.defined]
-        ends = [end for one in found if one.interval is not None for end in one.interval]
+        found = [result for row in self.rows if (result := row.results.by_name.get(key)) is not None and result.defined]
+        ends = [end for result in found if result.interval is not None for end in result.interval]
         scale = (min(ends), max(ends)) if ends and min(ends) < max(ends) else None
         base = None if self.baseline is None else self.results[self.baseline.run_id].by_name.get(key)
         return RunColumn(key, self.labels.get(key, key), scale=scale, base=base, baseline=self.baseline)
@@ -382,8 +382,8 @@ def _is_number(text: str) -> bool:
 
 def _metric_cell(column: RunColumn, row: RunRow) -> RunCell:
     """The value of a metric, its interval on the scale of the column, and the difference to the baseline."""
-    one = row.results.by_name.get(column.key)
-    if one is None or not one.defined:
+    result = row.results.by_name.get(column.key)
+    if result is None or not result.defined:
         return RunCell()
     low, high = column.scale or (0.0, 0.0)
     base, baseline = column.base, column.baseline
@@ -391,11 +391,11 @@ def _metric_cell(column: RunColumn, row: RunRow) -> RunCell:
     is_same = baseline is not None and baseline.fingerprint == row.record.fingerprint
     if base is not None and base.defined and is_same:  # on other questions a difference says nothing
         place = (base.value - low) / (high - low) if column.scale else None
-        difference = "base" if row.is_baseline else metric_difference(one, one.value - base.value)
-    ends = f", 95 % interval {interval_text(one.interval)}" if one.interval is not None else ""
-    note = f"{display_name(one)} {value_text(one.value)}{ends}, n = {one.details.get('num_samples', 0):,}"
+        difference = "base" if row.is_baseline else metric_difference(result, result.value - base.value)
+    ends = f", 95 % interval {interval_text(result.interval)}" if result.interval is not None else ""
+    note = f"{display_name(result)} {value_text(result.value)}{ends}, n = {result.details.get('num_samples', 0):,}"
     return RunCell(
-        metric_number(one, one.value), note, bar=value_bar(one, low, high), base=place, difference=difference
+        metric_number(result, result.value), note, bar=value_bar(result, low, high), base=place, difference=difference
     )
 
 

@@ -212,7 +212,7 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
 def _section_html(request: PageRequest, record: RunRecord, name: str) -> Markup:
     """A section; those that share their work are built at the same time."""
     workbench, build = request.workbench, SECTIONS[name].build
-    names = [one for one, section in SECTIONS.items() if section.build is build]
+    names = [other for other, section in SECTIONS.items() if section.build is build]
     key = (record.run_id, workbench.version(record), "sections", names[0])
     pages = workbench.cached(key, lambda: _render_sections(request, record, names), size=_text_size)
     return Markup(pages[name].decode())  # noqa: S704 -- our own template, which escapes all texts
@@ -222,7 +222,7 @@ def _render_sections(request: PageRequest, record: RunRecord, names: Sequence[st
     """The HTML of sections that are built together, by name."""
     run, pages = request.workbench.run(record), {}
     with gc_paused():
-        built = {one.name: one for one in SECTIONS[names[0]].build(run) if one is not None}
+        built = {section.name: section for section in SECTIONS[names[0]].build(run) if section is not None}
         for name in names:
             context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
             if name == "gates":
@@ -315,7 +315,7 @@ def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Seq
     if channel is None or len(spec["vconcat"]) > 1:
         return None
     scale = build_scale(channel, area[2] if axis == "x" else area[3], upwards=axis == "y")
-    common = {"field": name, "area": [round(one, 2) for one in area]}
+    common = {"field": name, "area": [round(number, 2) for number in area]}
     if not isinstance(scale, BandScale):
         return {**common, "kind": "log" if scale.log else "linear", "domain": list(scale.domain)}
     places = [[round(scale.left(place), 2), round(scale.left(place) + scale.width, 2)] for place in scale.places]
@@ -330,7 +330,7 @@ def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Seq
 
 def _band_ends(label: str) -> tuple[float | None, float | None]:
     """The least and the greatest value of a band: ``4–5``, ``> 50``, ``0.333333``; none for a band without a number."""
-    numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", label.replace("−", "-"))]
+    numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", label.replace("−", "-"))]
     if not numbers:
         return None, None
     if label.startswith(">"):

@@ -61,7 +61,7 @@ def runs_page(request: PageRequest) -> Response:
     results = read_results(workbench, records)
     run_filter.check_metrics(name for result in results.values() for name in result.by_name)
     listed = [record for record in records if run_filter.accepts(record, results[record.run_id].by_name)]
-    main_names = Counter(main for one in listed if (main := results[one.run_id].main))
+    main_names = Counter(main for record in listed if (main := results[record.run_id].main))
     trend_metric = run_filter.metric or next((name for name, _ in main_names.most_common(1)), "")
     baseline = find_baseline(workbench, records, run_filter.baseline)
     fragment = params.get("fragment")
@@ -71,7 +71,7 @@ def runs_page(request: PageRequest) -> Response:
         return render_template(request, "runs_trend.html", strip=strip, metric=trend_metric, whole=whole)
     if fragment == "trend":
         counts = count_answers(workbench, listed)
-        usable = [one for one in listed if not 0 < counts[one.run_id][1] == counts[one.run_id][0]]
+        usable = [record for record in listed if not 0 < counts[record.run_id][1] == counts[record.run_id][0]]
         figure = trend_figure(workbench, usable, results, trend_metric)
         return render_template(request, "block_list.html", listed=[figure])
     rows, sweeps = fold_sweeps(sort_records(workbench, listed, run_filter, results), run_filter, results)
@@ -151,7 +151,7 @@ def compare_chosen(workbench: Workbench, run_ids: Sequence[str], *, is_ordered: 
     if len(records) < 2:
         raise BadValueError("choose two or more runs to compare them")
     if not is_ordered:
-        records.sort(key=lambda one: (one.created_at, one.run_id))
+        records.sort(key=lambda record: (record.created_at, record.run_id))
     return RedirectResponse(make_url("/compare", run=[record.run_id for record in records]), 303)
 
 

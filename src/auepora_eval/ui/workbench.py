@@ -326,7 +326,7 @@ def make_url(path: str, /, **parameters: Any) -> UncutText:
     '/queries?run=a&run=b&where=recall%405%3C0.5'
     """
     listed = {
-        name: [one for one in (value if isinstance(value, list | tuple) else [value]) if one is not None]
+        name: [text for text in (value if isinstance(value, list | tuple) else [value]) if text is not None]
         for name, value in parameters.items()
     }
     query = urlencode({name: values for name, values in listed.items() if values}, doseq=True, errors="replace")

@@ -19,14 +19,14 @@ from ..core.results import metric_labels
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..grades.drawn_pairs import DEFAULT_METRICS
 from ..io.labels import LabelJournal
-from ..labels.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
+from ..labels.agreement import annotator_agreement, decided_label, format_label, read_annotations
 from ..labels.batch import LabelBatch, Purpose
 from ..labels.batch_plans import BatchOptions, create_batch, label_command, list_batches, new_batch_id, result_commands
 from ..labels.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..labels.names import MAX_NAME
 from ..labels.queue import BatchProgress, LabelQueue
 from ..render.blocks import Block, Details, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
-from ..render.html import UncutText, format_time, pluralize
+from ..render.html import UncutText, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
 from .batch_planners import plan_batch
@@ -331,7 +331,6 @@ def _make_row(workbench: Workbench, batch: LabelBatch) -> dict[str, Any]:
         "url": batch_url(batch),
         "purpose": PURPOSES[batch.purpose].title,
         "runs": list(_run_links(workbench, batch)),
-        "created": _time_text(batch.created),
         "error": "",
     }
     try:
@@ -349,12 +348,6 @@ def _run_links(workbench: Workbench, batch: LabelBatch) -> Iterator[tuple[str, s
             yield record.name, run_url(record)
         except UnknownRunError:
             yield run, ""
-
-
-def _time_text(text: str) -> str:
-    with suppress(ValueError):
-        return format_time(datetime.fromisoformat(text))
-    return text
 
 
 # --- the page of a batch ---------------------------------------------------------------------------------------------
@@ -416,25 +409,6 @@ class BatchView:
         """Changes when the page has other sections."""
         return f"{self.is_closed:d}{self.is_complete:d}{self.has_agreement:d}-{self.looks_reached}"
 
-    @property
-    def figures(self) -> Iterator[tuple[str, str, str, str]]:
-        """Counts, each with its address and a note."""
-        found = self.progress
-        items = batch_url(self.batch, "items")
-        yield "Items finished", f"{found.complete:,} of {found.items:,}", items, ""
-        if self.batch.annotators > 1:
-            yield "Labels", f"{found.labels:,} of {found.wanted:,}", items, f"{self.batch.annotators} per item"
-        still = found.items - found.complete
-        yield "Open", f"{still:,}", make_url(items, state="open") if still else "", ""
-        for title, count in (("Cannot tell", found.num_unclear), ("Skipped", found.num_skipped)):
-            if count:
-                yield title, f"{count:,}", make_url(items, state="skipped"), ""
-        if self.batch.annotators > 1 or found.disagreements:
-            address = make_url(items, state="undecided") if found.disagreements else ""
-            yield "To adjudicate", f"{found.disagreements:,}", address, ""
-        if self.looks:
-            yield "Looks", ", ".join(map(str, self.looks)), "", "samples"
-
 
 def find_view(request: PageRequest) -> BatchView:
     """The batch of the address, with its progress."""
@@ -471,9 +445,9 @@ def batch_page(request: PageRequest) -> Response:
         view=view,
         batch=batch,
         address=batch_url(batch),
-        subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
+        purpose=PURPOSES[batch.purpose].title,
+        state=batch_state(progress)[0],
         runs=runs,
-        banners=list(_banners(view, runs)),
         label_address=request.label_address(batch.id),
         terminal_command=label_command(batch, draw, view.workbench.label),
         forecast_lines=[] if draw is None or draw.comparison is None else describe_forecast(draw),
@@ -481,8 +455,7 @@ def batch_page(request: PageRequest) -> Response:
         metric=metric,
         has_agreement=view.has_agreement and (not view.is_complete or bool(metrics and not metric)),  # else in results
         next_commands=result_commands(with_metric, view.workbench.label) if view.is_complete else [],
-        close_effect=_close_effect(batch),
-        facts=list(_facts(batch, runs)),
+        people_only=PEOPLE_ONLY,
     )
 
 
@@ -490,39 +463,6 @@ def progress_part(request: PageRequest) -> Response:
     """The progress of a batch, as a fragment."""
     view = find_view(request)
     return render_template(request, "batch_progress.html", view=view, address=batch_url(view.batch))
-
-
-def _banners(view: BatchView, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Tone]]:
-    closed = view.progress.closed
-    if closed is not None:
-        yield f"Closed by {closed.by or 'an unnamed person'}, {_time_text(closed.at or '')}. No label is added.", ""
-    if gone := [name for name, href in runs if not href]:
-        yield f"{', '.join(gone)} was deleted from the store: its items cannot be shown. The labels stay.", "bad"
-    if view.batch.is_chosen and view.batch.purpose == "review":
-        yield "The samples were picked, not drawn: nothing is estimated from their labels.", ""
-
-
-def _close_effect(batch: LabelBatch) -> str:
-    effects: Mapping[str, str] = {
-        "compare": "Then the runs behind the answers are shown. A verdict needs the labels of all drawn samples.",
-        "drafts": f"Then the accepted drafts are written to `{batch.accepted_file.name}`.",
-    }
-    return effects.get(batch.purpose, "Then samples and labels are shown.")
-
-
-def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    yield "Purpose", PURPOSES[batch.purpose].title
-    for (name, _), run in zip(runs, batch.runs, strict=True):
-        yield "Run", name if name == run else f"{name} ({run})"
-    yield "Metric", batch.metric or (PEOPLE_ONLY if batch.purpose == "compare" else "any")
-    yield "Labels", batch.scale or ("accept or reject" if batch.purpose == "drafts" else "right or wrong")
-    yield "Labels per item", str(batch.annotators)
-    yield "Shown", ", ".join(batch.shown) or "question and answer"
-    yield "Blind", "yes" if batch.blind else "no"
-    if batch.draw is not None:
-        yield "Draw", f"{batch.draw}, seed {batch.seed}"
-    yield "Created", f"{_time_text(batch.created)}{f' by {batch.created_by}' if batch.created_by else ''}"
-    yield "File", str(batch.journal)
 
 
 def close_batch(request: PageRequest) -> Response:
@@ -548,15 +488,13 @@ def agreement_part(request: PageRequest) -> Response:
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
     unit = "documents" if view.batch.purpose == "grade" else "answers"
-    return _render_results(request, _agreement_blocks(found, unit))
-
-
-def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
-    left_out = found.chosen + found.left_out
-    note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
-    notes = [note] if left_out else []
-    notes += [] if found.is_drawn else [f"This is about the labelled {unit} alone, which are no random sample."]
-    return [*agreement_blocks(found.raters, unit), *map(Prose, notes)]
+    blocks = agreement_blocks(found.raters, unit)
+    if left_out := found.chosen + found.left_out:
+        text = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
+        blocks.append(Prose(text))
+    if not found.is_drawn:
+        blocks.append(Prose(f"This is about the labelled {unit} alone, which are no random sample."))
+    return _render_results(request, blocks)
 
 
 def results_part(request: PageRequest) -> Response:

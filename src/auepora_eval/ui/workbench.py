@@ -50,7 +50,7 @@ from ..runtime.processes import return_free_memory
 from ..stats.intervals import Floats
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
-from .numbers import time_ago
+from .numbers import time_ago, time_of
 from .security import batch_of
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
     environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize)
-    environment.filters |= {"prose": _prose, "time": format_time, "ago": time_ago}
+    environment.filters |= {"prose": _prose, "time": format_time, "time_of": time_of, "ago": time_ago}
     return environment
 
 

@@ -103,15 +103,6 @@ class SampleProposals:
         document = document_key(doc_id) if doc_id else None
         return make_url("/gold/propose", **self.parameters, document=document, kind=kind)
 
-    @property
-    def sentence(self) -> str:
-        """How many proposals there are."""
-        opened = sum(row["is_open"] for row in self.rows)
-        accepted = len(self.rows) - opened
-        parts = [f"{pluralize(opened, 'correction')} proposed"] if opened else []
-        parts += [f"{pluralize(accepted, 'correction')} applied"] if accepted else []
-        return f"{', '.join(parts)}."
-
     @cached_property
     def by_key(self) -> dict[str, list[ProposalRow]]:
         """The proposals about documents, by the key of the document."""
@@ -322,23 +313,9 @@ def gold_page(request: PageRequest) -> Response:
         correction = proposal.correction
         query = make_url("/query", run=correction.run, id=correction.sample_id) if correction.run in records else ""
         groups.setdefault(correction.fingerprint, []).append(proposal_row(proposal, query))
-    datasets = [_gold_dataset(key, names.get(key, ""), rows) for key, rows in groups.items()]
+    datasets = [(fingerprint, names.get(fingerprint, ""), rows) for fingerprint, rows in groups.items()]
     chosen = request.parameters.get("dataset") or next(iter(groups), "")
     return render_template(request, "gold.html", datasets=datasets, chosen=chosen, task=request.app.state.apply_task)
-
-
-def _gold_dataset(fingerprint: str, name: str, rows: Sequence[ProposalRow]) -> dict[str, Any]:
-    """The proposals about one dataset; the name is empty where no run has it any more."""
-    opened = [row for row in rows if row["is_open"]]
-    is_applied = any(row["proposal"].state == "accepted" for row in rows)
-    return {
-        "fingerprint": fingerprint,
-        "name": name,
-        "opened": opened,
-        "ended": [row for row in rows if not row["is_open"]],
-        "effect": make_url("/gold/effect", dataset=fingerprint, proposal=[row["id"] for row in opened]),
-        "applied": make_url("/gold/applied", dataset=fingerprint) if is_applied else "",
-    }
 
 
 # --- the effect on all runs -------------------------------------------------------------------------------------------
@@ -501,22 +478,6 @@ class ApplyTask:
     unfinished: list[str] = field(default_factory=list)
     """What has no new number, in words."""
     is_active: bool = True
-
-    @property
-    def tone(self) -> str:
-        """The tone of the message."""
-        return "bad" if self.error else "" if self.is_active else "open" if self.unfinished else "good"
-
-    @property
-    def sentence(self) -> str:
-        """The state in words."""
-        if self.error:
-            return f"The corrections were not applied to all runs: {self.error}"
-        runs = f"{self.done:,} of {pluralize(self.total, 'run')}"
-        if self.is_active:
-            return f"Scoring with the corrected gold: {runs} done."
-        rest = f" {'; '.join(self.unfinished[:5])}." if self.unfinished else ""
-        return f"{runs} scored with the corrected gold. The old numbers are kept.{rest}"
 
     def add_progress(self, done: int, total: int) -> None:
         """Note the number of finished runs and of all."""

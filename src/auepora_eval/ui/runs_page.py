@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,7 +56,7 @@ def runs_page(request: PageRequest) -> Response:
     run_filter = RunFilter.from_params(params)
     records = workbench.store.runs()
     if not records:
-        return render_template(request, "runs.html", total=0, commands=start_commands(workbench))
+        return render_template(request, "runs.html", total=0)
     results = read_results(workbench, records)
     run_filter.check_metrics(name for result in results.values() for name in result.by_name)
     listed = [record for record in records if run_filter.accepts(record, results[record.run_id].by_name)]
@@ -132,17 +131,6 @@ def suggest_conditions(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
             counts.update(RunCondition(key, "=", text) for text in run_texts(record, key))
     listed = counts.most_common(MAX_SUGGESTIONS)
     return [(str(condition), pluralize(count, "run")) for condition, count in listed]
-
-
-def start_commands(workbench: Workbench) -> list[tuple[str, str]]:
-    """The commands that make a run in an empty store, each with its purpose."""
-    file = workbench.store.file
-    store = "" if file is None else f" --store {shlex.quote(str(file))}"
-    return [
-        ("See it work, with two small systems and a store of their own:", "auepora demo"),
-        ("Write a plan for your dataset and your system:", "auepora init data.jsonl --system my_app:build"),
-        ("Run the plan. The run appears on this page:", f"auepora run plan.yaml{store}"),
-    ]
 
 
 def compare_chosen(workbench: Workbench, run_ids: Sequence[str], *, is_ordered: bool) -> Response:

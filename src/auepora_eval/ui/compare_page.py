@@ -68,7 +68,7 @@ from ..report.score_sections import (
     slices_section,
     two_stage_section,
 )
-from ..store.records import RunRecord, RunStatus
+from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries
 from .compare_card import comparison_card, gold_fact, leaderboard_card
 from .page_request import Fields, PageRequest, page_route
@@ -413,7 +413,7 @@ def compare_page(request: PageRequest) -> Response:
         "compare.html",
         chosen=chosen,
         title=title,
-        runs=[_run_facts(chosen, place) for place in range(len(names))],
+        letters=run_labels(len(names)),
         pairs=_pair_links(chosen),
         metrics=metrics,
         adjustments=adjustments(len(names)),
@@ -435,19 +435,6 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     return render_template(request, "compare.html", **context)
 
 
-def _run_facts(chosen: ComparisonRequest, place: int) -> dict[str, Any]:
-    record = chosen.records[place]
-    others = [run for run in chosen.runs if run != record.run_id]
-    return {
-        "letter": run_labels(place + 1)[-1],
-        "record": record,
-        "queries": pluralize(record.num_samples, "query", "queries"),
-        "is_finished": record.status is RunStatus.FINISHED,
-        "first_url": chosen.url(run=[record.run_id, *others]) if place else "",
-        "remove_url": chosen.url(run=others) if len(others) > 1 else "",
-    }
-
-
 def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
     """The address and the text of each pair of several runs."""
     if chosen.is_pair:
@@ -462,7 +449,8 @@ def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
     """The metrics that all runs have with their names for display, in the order of the last one."""
     store = chosen.workbench.store
     *others, last = (metric_labels(result_summaries(store, run_id)) for run_id in chosen.runs)
-    return {name: label for name, label in last.items() if all(name in labels for labels in others)}
+    common = set(last).intersection(*others)
+    return {name: label for name, label in last.items() if name in common}
 
 
 def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:

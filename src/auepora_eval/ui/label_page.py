@@ -20,7 +20,7 @@ from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.labels import UNCLEAR, unclear_reason
 from ..labels.batch import LabelBatch
 from ..labels.batch_items import BatchItem
-from ..labels.choices import UNCLEAR_KEY, LabelChoice
+from ..labels.choices import UNCLEAR_KEY
 from ..labels.items import ShownDocument
 from ..labels.names import MAX_NAME, MAX_TEXT, check_annotator, release_name
 from ..labels.queue import ItemDisagreement, LabelQueue, Submission
@@ -161,9 +161,9 @@ def read_number(batch: LabelBatch, text: str) -> int | None:
 def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str, Any]:
     """The question to the annotator, what can be chosen, and the instructions; of an item with equal answers, once."""
     has_equal_answers = item is not None and item.has_equal_answers
-    choices = [describe_choice(choice) for choice in batch.choices]
+    choices = batch.choices
     if has_equal_answers and batch.scale is None:
-        choices = [choice for choice in choices if choice["value"] in ("both", "neither")]
+        choices = tuple(choice for choice in choices if choice.name in ("both", "neither"))
     return {
         "summary": SUMMARIES[batch.purpose],
         "question": batch.question,
@@ -178,35 +178,15 @@ def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str,
     }
 
 
-def describe_choice(choice: LabelChoice) -> dict[str, str]:
-    """A choice as a button; its key is shown apart from the text."""
-    text = choice.text.removeprefix(f"{choice.name}: ")
-    return {
-        "key": choice.key,
-        "value": choice.name,
-        "name": choice.text,
-        "text": "" if text == choice.key else text,
-    }
-
-
 def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[ItemDisagreement] = ()) -> dict[str, int]:
     """The progress of this annotator alone; where items are ``disputed``, of the decisions about them."""
-    own = queue.annotator_progress(annotator)
     if disputed:
-        return {
-            "labelled": sum(disagreement.adjudicated for disagreement in disputed),
-            "unclear": 0,
-            "skipped": 0,
-            "total": len(disputed),
-            "waiting": 0,
-        }
-    return {
-        "labelled": own.labelled,
-        "unclear": own.unclear,
-        "skipped": own.skipped,
-        "total": own.labelled + own.unclear + own.skipped + own.remaining,
-        "waiting": own.waiting,
-    }
+        decided = sum(disagreement.adjudicated for disagreement in disputed)
+        return {"labelled": decided, "unclear": 0, "skipped": 0, "total": len(disputed), "waiting": 0}
+    own = queue.annotator_progress(annotator)
+    total = own.labelled + own.unclear + own.skipped + own.remaining
+    counts = {"labelled": own.labelled, "unclear": own.unclear, "skipped": own.skipped, "waiting": own.waiting}
+    return counts | {"total": total}
 
 
 def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from ..render.blocks import (
     Tone,
     without_empty_columns,
 )
-from ..render.html import UncutText, pluralize
+from ..render.html import pluralize
 from ..report.comparison_sections import (
     ComparedRuns,
     compare_stored_runs,
@@ -176,11 +176,6 @@ class ComparisonRequest:
             "where": [str(replace(condition, value="worse"))],
             "sort": [f"{'-' if lower else ''}diff.{condition.key}"],
         }
-
-    def metric_url(self, metric: str) -> str:
-        """The address of this page with the queries that got worse by a metric."""
-        filters: dict[str, Any] = self.worse_filter(metric)
-        return UncutText(self.url(metric=metric, **filters))
 
     @property
     def fields(self) -> list[tuple[str, str]]:

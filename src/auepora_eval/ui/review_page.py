@@ -121,11 +121,6 @@ class DisagreementList:
     problem: str = ""
     """Why there is no list."""
 
-    @property
-    def has_results(self) -> bool:
-        """Whether something is estimated from the batch, which its first example ends."""
-        return self.batch.purpose != "review" and not any(row["is_example"] for row in self.rows)
-
 
 def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[DisagreementList], int]:
     """The disagreements in closed batches of a run, and the number of batches that are still open.
@@ -203,24 +198,10 @@ def open_drafts(workbench: Workbench) -> Iterator[tuple[LabelBatch, int]]:
                     yield batch, progress.complete
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSet:
-    """A set of samples on the page."""
-
-    set: SampleSet
-    count: int
-    """How many of its samples the run has."""
-
-    def command(self, labels: Path, store: str) -> str:
-        """The command that compares two runs on it; it names the file if the labels folder is not the default."""
-        is_default = labels == default_labels(store)
-        name = self.set.name if is_default else str(sample_set_path(labels, self.set.name))
-        return shlex.join(["auepora", "compare", "RUN_A", "RUN_B", "--samples", name, "--store", store])
-
-
-def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[str]]:
-    """The sets with a sample of the run, and why others cannot be read."""
-    found, problems = [], []
+def listed_sets(labels: Path, table: QueryTable) -> tuple[list[tuple[SampleSet, int]], list[str]]:
+    """The sets with a sample of the run, each with how many it has, and why others cannot be read."""
+    found: list[tuple[SampleSet, int]] = []
+    problems: list[str] = []
     for name in sample_set_names(labels):
         try:
             sample_set = load_sample_set(labels, name)
@@ -228,7 +209,8 @@ def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[
             problems.append(str(error))
             continue
         count = int(np.count_nonzero(table.with_ids(sample_set.ids)))
-        found += [ListedSet(sample_set, count)] if count else []
+        if count:
+            found.append((sample_set, count))
     return found, problems
 
 
@@ -238,28 +220,26 @@ def review_page(request: PageRequest) -> Response:
     records = records_of(workbench, request.parameters)
     record, table = records[-1], query_table(workbench, records[-1:])
     sets, problems = listed_sets(workbench.labels, table)
+    samples = sets[0][0].name if sets else ""
+    if workbench.labels != default_labels(workbench.label):
+        samples = str(sample_set_path(workbench.labels, samples))
     failed, unjudged = failed_lists(table), unjudged_lists(table)
-    params = request.parameters
+    lists, params = [*failed, *unjudged], request.parameters
     has_filter = any(name in params for name in ("q", "where", "sort"))
-    first = [] if has_filter else [*failed, *unjudged][:1]
-    added = [field for listed in first for field in listed.filter.to_params()]
-    listed = QueryListPage(request, Fields([*params.multi_items(), *added]))
+    added = [] if has_filter or not lists else lists[0].filter.to_params()
+    page = QueryListPage(request, Fields([*params.multi_items(), *added]))
     return render_template(
         request,
         "review.html",
         record=record,
         groups=[("Failed judgements", failed), ("Unjudged documents", unjudged)],
-        list=listed,
-        chosen=next(
-            (listed_queries for listed_queries in [*failed, *unjudged] if listed_queries.filter == listed.filter), None
-        ),
+        list=page,
+        chosen=next((found for found in lists if found.filter == page.filter), None),
         has_judged=any(name.startswith("judged@") for name in table.metrics),
         drafts=list(open_drafts(workbench)),
         sets=sets,
         problems=problems,
-        labels=workbench.labels,
-        store=workbench.label,
-        rescore=shlex.join(["auepora", "rescore", record.run_id, "-m", "judged@10", "--store", workbench.label]),
+        samples=shlex.quote(samples),
     )
 
 

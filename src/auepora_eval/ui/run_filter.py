@@ -95,29 +95,22 @@ def parse_run_condition(text: str) -> RunCondition | None:
         choices = ", ".join(RunStatus)
         raise BadValueError(f"status must be one of {choices}, not '{value[:60]}'{did_you_mean(value, RunStatus)}")
     if key == "began":
-        check_day(value)
+        _require(date.fromisoformat, value, f"began must be a date such as 2026-11-18, not '{value[:60]}'")
     elif key in KEYS or key.startswith(CONFIG):
         if ordered:
             raise BadValueError(f"'{text[:80]}': {key} has no order; write = or !=")
     else:
-        _check_number(text, value)
+        known = f"a condition names a metric, config.KEY, or one of {', '.join(KEYS)}"
+        _require(float, value, f"'{text[:80]}': '{value[:60]}' should be a number; {known}")
     return RunCondition(key, sign, value)
 
 
-def check_day(text: str) -> None:
-    """Raise where a text is no date."""
+def _require(parse: Callable[[str], object], value: str, problem: str) -> None:
+    """Raise where a value cannot be parsed."""
     try:
-        date.fromisoformat(text)
+        parse(value)
     except ValueError:
-        raise BadValueError(f"began must be a date such as 2026-11-18, not '{text[:60]}'") from None
-
-
-def _check_number(text: str, value: str) -> None:
-    try:
-        float(value)
-    except ValueError:
-        known = f"a condition names a metric, config.KEY, or one of {', '.join(KEYS)}"
-        raise BadValueError(f"'{text[:80]}': '{value[:60]}' should be a number; {known}") from None
+        raise BadValueError(problem) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from ..errors import BadValueError, did_you_mean
 from ..gates import GateReport
 from ..io.sample_sets import set_label
-from ..render.html import pluralize, seconds_text, value_text
+from ..render.html import pluralize, seconds_text
 from ..report.explain import Explanation, Influence, explain, explanation_report
 from ..report.pages import build_report, report_html
 from ..report.run_sections import StoredRun, check_stored_gates
@@ -109,13 +109,9 @@ def derivation_page(request: PageRequest) -> HTMLResponse:
         links=_derivation_links(record, found, metric),
         whole=derivation_url(record, metric),
         whole_drawer=derivation_url(record, metric, fragment=True),
+        metric_name=metric,
         metric=found.card.title,
-        has_outcomes=any(influence.outcome != "scored" for _, listed in influences for influence in listed),
-        influences=[
-            (title, [_influence_row(record, metric, influence) for influence in listed])
-            for title, listed in influences
-            if listed
-        ],
+        influences=influences,
     )
 
 
@@ -131,17 +127,6 @@ def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) 
         for outcome, count in numbers
         if count
     ]
-
-
-def _influence_row(record: RunRecord, metric: str, influence: Influence) -> dict[str, Any]:
-    return {
-        "sample_id": influence.sample_id,
-        "score": value_text(influence.score),
-        "outcome": "" if influence.outcome == "scored" else influence.outcome,
-        "query": make_url("/query", run=record.run_id, id=influence.sample_id),
-        "url": derivation_url(record, metric, influence.sample_id),
-        "drawer": derivation_url(record, metric, influence.sample_id, fragment=True),
-    }
 
 
 # --- the static report -----------------------------------------------------------------------------------------------

@@ -240,11 +240,6 @@ class RunColumn:
     baseline: RunRecord | None = None
 
     @property
-    def has_base(self) -> bool:
-        """Whether it shows differences to the baseline."""
-        return self.baseline is not None and self.kind == "metric"
-
-    @property
     def kind(self) -> str:
         """What it shows: ``config``, ``metric`` or ``extra``."""
         if self.key.startswith(CONFIG):

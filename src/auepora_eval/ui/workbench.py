@@ -44,7 +44,7 @@ from ..io.grades import CorrectionLog
 from ..labels.batch_plans import batch_path, find_batch, labels_folder
 from ..labels.queue import LabelQueue
 from ..render.blocks import Block
-from ..render.html import ChartRenderer, UncutText, format_time, make_environment, pluralize
+from ..render.html import ChartRenderer, UncutText, format_time, make_environment, pluralize, value_text
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Floats
@@ -341,7 +341,7 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 @cache
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
-    environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize)
+    environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize, value_text=value_text)
     environment.filters |= {"prose": _prose, "time": format_time, "time_of": time_of, "ago": time_ago}
     return environment
 

@@ -314,9 +314,7 @@ def _sentence(note: str) -> str:
 
 def _unjudged_note(run: StoredRun) -> str:
     """The retrieval metrics of a run with returned documents that nobody judged."""
-    found = [
-        summary for summary in result_summaries(run.store, run.record.run_id) if summary.details.get("num_unjudged")
-    ]
+    found = [summary for summary in result_summaries(run.store, run.record.run_id) if summary.details.num_unjudged]
     return f"{run.label}: {display_name(found[0])} {judged_coverage(found[0])}" if found else ""
 
 

@@ -456,11 +456,11 @@ def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
             MetricEffect(
                 summary.name,
                 summary.signature or "",
-                summary.details["corrections"].get("value_before"),
+                summary.details.corrections.get("value_before"),
                 summary.value if summary.defined else None,
             )
             for summary in result_summaries(workbench.store, record.run_id)
-            if summary.details.get("corrections")
+            if summary.details.corrections
         ),
     )
 

@@ -358,7 +358,7 @@ def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[P
         ):
             if result.defined:
                 ends = interval_numbers(result) or "no interval"
-                note = f"{ends}, n = {result.details.get('num_samples', 0):,}"
+                note = f"{ends}, n = {result.details.num_samples:,}"
                 yield ProgressValue(
                     f"metric {result.name}", display_name(result), metric_number(result, result.value), note
                 )

@@ -78,7 +78,7 @@ def failed_lists(table: QueryTable) -> list[ReviewList]:
     found = []
     (run,) = table.runs
     for name, result in run.results.items():
-        column = run.scores(name) if result.details.get("num_measure_failed") else None
+        column = run.scores(name) if result.details.num_measure_failed else None
         if column is None:
             continue
         codes = column.reason_codes[column.status == Status.MEASURE_FAILED].tolist()

@@ -59,7 +59,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
     counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
     grouped = {cause for causes in CAUSE_GROUPS.values() for cause in causes}
     parts = CAUSE_GROUPS | {cause.replace("_", "-"): (cause,) for cause in counts if cause not in grouped}
-    first = next(result.name for result in run.results if result.details.get("causes"))
+    first = next(result.name for result in run.results if result.details.causes)
     name = "" if first == result.name else result.name
     num_dropped = 0
     if split and counts.get("not_returned"):
@@ -95,7 +95,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
         )
         start += width
     rule, stability = _threshold_words(run, result)
-    judged = total + int(result.details.get("skipped_answered_right", 0))
+    judged = total + result.details.reasons("skipped").get("answered_right", 0)
     return {
         "metric": display_name(result),
         "total": total,
@@ -153,7 +153,7 @@ def _cause_codes(attribution: MetricResult, correct: MetricResult) -> tuple[npt.
         return np.zeros(0, np.intp), np.zeros(0)
     groups = list(CAUSE_GROUPS)
     words = {cause: word for word, causes in reversed(CAUSE_GROUPS.items()) for cause in causes}
-    names = list(attribution.details["causes"])
+    names = list(attribution.details.causes)
     by_cause = np.array([groups.index(words[name]) for name in names if name in words])
     wrong = np.array([key is not None for key in known.keys])
     right = known.with_reason("answered_right")

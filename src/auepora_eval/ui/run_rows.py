@@ -11,7 +11,7 @@ from ..compare.metrics import rank_metrics
 from ..core.results import display_name
 from ..core.targets import TARGETS, Target
 from ..core.types import MetricResult, TargetCategory
-from ..render.html import interval_text, reason_counts, value_text
+from ..render.html import interval_text, value_text
 from ..report.pages import answers_result
 from ..report.run_sections import StoredRun
 from ..report.score_sections import alternative_values, coverage_notes, interval_flags, value_bar
@@ -65,10 +65,9 @@ def score_groups(run: StoredRun) -> list[tuple[Target, list[dict[str, Any]]]]:
 def metric_row(run: StoredRun, result: MetricResult) -> dict[str, Any]:
     """A metric of a run with its links, as the templates show it."""
     record, details, name = run.record, result.details, result.name
-    notes = [] if result.defined else [str(details.get("undefined_because") or "no sample was scored")]
-    if details.get("num_system_failed"):
-        counted = details.get("num_samples", 0) > details.get("num_scored", 0)
-        notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
+    notes = [] if result.defined else [str(details.undefined_because or "no sample was scored")]
+    if details.num_system_failed:
+        notes.append(f"failed answers are {'counted at the worst value' if details.counts_failures else 'left out'}")
     notes = [alternative_values(result), *notes, *coverage_notes(result)]
     value, _, unit = (metric_number(result, result.value) if result.defined else "–").partition(" ")
     return {
@@ -109,12 +108,12 @@ def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
 def _count_link(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples in the value: those with a score, and failed answers where they count."""
     details = result.details
-    count, scored = details.get("num_samples"), details.get("num_scored")
-    if count is None:
+    count = details.num_samples
+    if not details.counts_samples:
         return None
-    if count == scored:
+    if count == details.num_scored:
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "scored"))
-    if scored is not None and count == scored + details.get("num_failed", 0):
+    if details.counts_outcomes and count == details.num_scored + details.num_failed:
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "skipped", "!="))
     return condition_link(record, f"{count:,}")
 
@@ -122,10 +121,10 @@ def _count_link(record: RunRecord, result: MetricResult) -> dict[str, str] | Non
 def _left_out(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples without a score, and why; of several reasons the number, and all in the note."""
     reasons: list[tuple[int, str, str]] = []
-    for outcome, word in (("skipped", ""), ("failed", "failed: ")):
-        found = reason_counts(result.details, f"{outcome}_")
+    totals = {"skipped": result.details.num_skipped, "failed": result.details.num_failed}
+    for outcome, total in totals.items():
+        found, word = result.details.reasons(outcome), "failed: " if outcome == "failed" else ""
         reasons += [(count, f"{word}{reason}", f"{outcome}:{reason}") for reason, count in found.items()]
-        total = result.details.get(f"num_{outcome}", 0)
         if total and not found:
             reasons.append((total, outcome, outcome))
     if not reasons:
@@ -197,7 +196,7 @@ def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]
                     "link": condition_link(run.record, group, condition),
                     "value": metric_number(part, part.value),
                     "bar": value_bar(part, low, high),
-                    "count": part.details.get("num_samples", 0),
+                    "count": part.details.num_samples,
                     "is_uncertain": bool(interval_flags(part)),
                 }
             )

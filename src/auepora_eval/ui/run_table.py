@@ -147,7 +147,7 @@ class RunRow:
     def num_unmeasured(self) -> int:
         """The number of queries that the main metric could not score, such as those on which a judge failed."""
         main = self.results.find("")
-        return 0 if main is None else int(main.details.get("num_measure_failed") or 0)
+        return 0 if main is None else main.details.num_measure_failed
 
     @property
     def seconds(self) -> float | None:
@@ -163,8 +163,8 @@ class RunRow:
     @property
     def most_judged(self) -> MetricResult | None:
         """The result with a judged proportion of the returned documents that reads the most of them."""
-        judged = [result for result in self.results.by_name.values() if result.details.get("judged") is not None]
-        return max(judged, key=lambda result: result.details.get("judged_depth") or math.inf, default=None)
+        judged = [result for result in self.results.by_name.values() if result.details.judged is not None]
+        return max(judged, key=lambda result: result.details.judged_depth or math.inf, default=None)
 
     @property
     def cost(self) -> float | None:
@@ -201,7 +201,7 @@ def _sort_value(row: RunRow, key: str) -> Any:
         return None if value is None else (not is_number, value if is_number else str(value))
     if key in EXTRAS:
         failures, judged = row.counts[1] + row.num_unmeasured, row.most_judged
-        share = None if judged is None else judged.details["judged"]
+        share = None if judged is None else judged.details.judged
         costs = {"cost": row.cost, "system_cost": row.system_cost}
         return {"failures": failures, "judged": share, "duration": row.seconds, **costs}[key]
     result = None if row.is_unusable else row.results.find("" if key == "metric" else key)
@@ -388,7 +388,7 @@ def _metric_cell(column: RunColumn, row: RunRow) -> RunCell:
         place = (base.value - low) / (high - low) if column.scale else None
         difference = "base" if row.is_baseline else metric_difference(result, result.value - base.value)
     ends = f", 95 % interval {interval_text(result.interval)}" if result.interval is not None else ""
-    note = f"{display_name(result)} {value_text(result.value)}{ends}, n = {result.details.get('num_samples', 0):,}"
+    note = f"{display_name(result)} {value_text(result.value)}{ends}, n = {result.details.num_samples:,}"
     return RunCell(
         metric_number(result, result.value), note, bar=value_bar(result, low, high), base=place, difference=difference
     )
@@ -415,10 +415,10 @@ def _judged_cell(row: RunRow) -> RunCell:
     found = row.most_judged
     if found is None:
         return RunCell()
-    depth = found.details.get("judged_depth")
+    depth = found.details.judged_depth
     of = "of all" if depth is None else f"of the first {depth}"
     below = Condition("metric", found.name, operator="<", value="1")
     url = make_url("/queries", run=row.record.run_id, where=str(below), sort=below.key)
-    share = f"{100 * found.details['judged']:.0f} %"
+    share = f"{100 * (found.details.judged or 0.0):.0f} %"
     label = f"{share} {of} documents of {row.record.name:.60} are judged: show the queries below 1"
     return RunCell(share, note=of, url=url, label=label)

@@ -350,7 +350,7 @@ GOLD = '"relevant_docs"'
 
 def lacks_gold(workbench: Workbench, run: StoredRun) -> bool:
     """Whether metrics of retrieval have no value, because a run has neither gold nor grades of documents."""
-    is_graded = any(result.defined and result.details.get("judged") is not None for result in run.results)
+    is_graded = any(result.defined and result.details.judged is not None for result in run.results)
     return not (is_graded or workbench.samples_contain(run.record, GOLD) or not run.record.num_samples)
 
 
@@ -359,5 +359,5 @@ def right_answers(workbench: Workbench, run: StoredRun) -> str | None:
     targets = {result.target for result in run.results if result.defined}
     if TargetCategory.GENERATION_CORRECTNESS not in targets or not workbench.samples_contain(run.record, GOLD):
         return None
-    found = [display_name(result) for result in run.results if isinstance(result.details.get("causes"), Mapping)]
+    found = [display_name(result) for result in run.results if result.details.causes]
     return found[0] if found else ""

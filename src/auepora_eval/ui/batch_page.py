@@ -380,14 +380,6 @@ class BatchView:
         return self.is_closed or (is_labelled and self.batch.purpose != "compare")
 
     @property
-    def missing(self) -> str:
-        """The labels and decisions that are missing, in words; empty if none is."""
-        labels, undecided = self.progress.wanted - self.progress.labels, self.progress.disagreements
-        words = [f"without {pluralize(labels, 'label')}"] if labels > 0 else []
-        words += [f"with {pluralize(undecided, 'item')} to adjudicate"] if undecided else []
-        return " and ".join(words)
-
-    @property
     def has_agreement(self) -> bool:
         """Whether two annotators have labelled all items that they could, or labelling has ended."""
         people = [annotator for annotator in self.progress.annotators.values() if annotator.labelled]

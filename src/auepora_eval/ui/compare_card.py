@@ -14,7 +14,7 @@ from ..core.results import UNITS
 from ..core.targets import TARGETS
 from ..errors import AueporaError
 from ..features.matching import MATCH_WORDS
-from ..render.html import interval_text, metric_range, pluralize, seconds_text, value_text
+from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..render.tables import format_value
 from ..store.records import RunRecord, plan_conventions
 from .numbers import MINUS, decimals_of, with_minus
@@ -50,7 +50,6 @@ def comparison_card(board: Leaderboard, main: str | None) -> dict[str, Any]:
         "primary": _group("Primary metrics", [rows[name] for name in primary]),
         "fallen": _group("Got worse", [rows[name] for name in fallen]),
         "groups": groups,
-        "foot": _foot(board, len(primary)),
     }
 
 
@@ -108,15 +107,6 @@ def same_metric(name: str) -> str:
     return name.replace(name.partition("@")[0].partition("[")[0], decides, 1) if decides else ""
 
 
-def _foot(board: Leaderboard, primary: int) -> str:
-    total = len(board.metrics) + len(board.refused)
-    parts = [f"{len(board.metrics)} of {pluralize(total, 'metric')} compared"]
-    parts.append(pluralize(board.samples, "query", "queries"))
-    if primary > 1:
-        parts.append(f"intervals of the {primary} primary metrics are adjusted, the others are not")
-    return "; ".join(parts) + "."
-
-
 def _group(title: str, rows: Sequence[CardRow]) -> dict[str, Any]:
     """The rows with one scale in percent, from the least to the greatest end of their intervals, and 0."""
     values = [0.0]
@@ -127,15 +117,14 @@ def _group(title: str, rows: Sequence[CardRow]) -> dict[str, Any]:
     first, last = int(low // step), -int(-high // step)
     last = max(last, first + 1)
 
-    def place(value: float) -> float:
-        return round(100 * (value / step - first) / (last - first), 2)
+    def places(found: Sequence[float]) -> list[float]:
+        return [round(100 * (value / step - first) / (last - first), 2) for value in found]
 
-    ticks = [
-        (place(number * step), with_minus(f"{number * step:+g}" if number else "0"))
-        for number in range(first, last + 1)
-    ]
-    placed = [row | {"places": [place(end) for end in row["ends"]]} for row in rows]
-    return {"title": title, "rows": placed, "ticks": ticks}
+    marks = [number * step for number in range(first, last + 1)]
+    texts = [with_minus(f"{mark:+g}") for mark in marks]
+    texts[-first] = "0"
+    placed = [row | {"places": places(row["ends"])} for row in rows]
+    return {"title": title, "rows": placed, "ticks": list(zip(places(marks), texts, strict=True))}
 
 
 def _card_row(metric: LeaderboardMetric, comparison: MetricComparison, usual_n: int) -> CardRow:

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -78,8 +77,8 @@ from .workbench import T, Workbench, make_url, recorded_response, render_blocks,
 
 LARGE = 20_000
 """Runs with more queries take long to compare."""
-MAX_PAIRS = 45
-"""Up to so many pairs of runs are listed; of more, those with the first run."""
+MAX_LETTERS = 10
+"""Of up to so many runs all pairs are listed; of more, those with the first one."""
 MAX_CHOICES = 100
 """The number of runs listed to choose from."""
 FILTERS = ("q", "where", "sort", "after", "size")
@@ -121,7 +120,13 @@ class ComparisonRequest:
         parse_margin(delta)
         filters = {name: params.getlist(name) for name in FILTERS if name in params}
         return cls(
-            workbench, found, tuple(params.getlist("primary")), delta, adjust, "other_dataset" in params, filters
+            workbench=workbench,
+            records=found,
+            primary=tuple(params.getlist("primary")),
+            delta=delta,
+            adjust=adjust,
+            other_dataset="other_dataset" in params,
+            filters=filters,
         )
 
     @property
@@ -379,15 +384,6 @@ def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
     return replace(table, groups=[replace(table.groups[0], rows=rows)])
 
 
-# --- the metric that is chosen at first -----------------------------------------------------------------------------
-
-
-def default_metric(chosen: ComparisonRequest) -> str | None:
-    """The main metric of those that all runs have."""
-    summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
-
-
 # --- pages and fragments ---------------------------------------------------------------------------------------------
 
 
@@ -400,6 +396,8 @@ def compare_page(request: PageRequest) -> Response:
     for name in (*chosen.primary, *request.parameters.getlist("metric")):
         if name and name not in metrics:
             raise UnknownMetricError(name, metrics)
+    summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
+    main = next(iter(rank_shared_metrics(chosen.records, summaries)), None)
     title = f"{names[1]} against {names[0]}" if chosen.is_pair else f"{len(names)} runs against each other"
     return render_template(
         request,
@@ -407,10 +405,10 @@ def compare_page(request: PageRequest) -> Response:
         chosen=chosen,
         title=title,
         letters=run_labels(len(names)),
-        pairs=_pair_links(chosen),
+        max_letters=MAX_LETTERS,
         metrics=metrics,
         adjustments=adjustments(len(names)),
-        metric=request.parameters.get("metric") or default_metric(chosen),
+        metric=request.parameters.get("metric") or main,
         sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
 
@@ -426,16 +424,6 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     title = "Compare runs" if first is None else f"Compare {first.name}"
     context: dict[str, Any] = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
     return render_template(request, "compare.html", **context)
-
-
-def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
-    """The address and the text of each pair of several runs."""
-    if chosen.is_pair:
-        return []
-    labels = run_labels(len(chosen.records))
-    pairs = list(combinations(range(len(labels)), 2))
-    listed = pairs if len(pairs) <= MAX_PAIRS else [pair for pair in pairs if pair[0] == 0]
-    return [(chosen.pair_url(*pair), f"{labels[pair[1]]} against {labels[pair[0]]}") for pair in listed]
 
 
 def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -155,11 +155,11 @@ class LiveFeed:
                 *_output_values(record, done, failed, reasons, seconds),
                 *_judging_values(_current_judging(record)),
             )
-            newest: tuple[ProgressValue, ...] = ()
-            metrics = newest
+            run = LiveRun(record, stage, values, self._stop_plan(record))
             if done and "rescoring" not in stage:
                 newest, metrics = _newest_answer(store, record, done), self._first_metrics(record, done)
-            found.append(LiveRun(record, stage, values, self._stop_plan(record), newest, metrics))
+                run = replace(run, newest=newest, metrics=metrics)
+            found.append(run)
         with self._lock:
             self._metrics = {run.record.run_id: self._metrics.get(run.record.run_id, (0, ())) for run in found}
             calling = {run.record.run_id for run in found if run.stage == "calling"}
@@ -242,14 +242,10 @@ class LiveFeed:
             found = self.read()
         except AueporaError as error:
             return _event("problem", {"error": str(error)})
-        runs = [
-            {
-                "id": run.record.run_id,
-                "key": run.key,
-                "values": {value.key: [value.text, value.note, value.ratio] for value in run.shown},
-            }
-            for run in found
-        ]
+        runs = []
+        for run in found:
+            values = {value.key: [value.text, value.note, value.ratio] for value in run.shown}
+            runs.append({"id": run.record.run_id, "key": run.key, "values": values})
         return _event("progress", {"runs": runs})
 
 
@@ -416,11 +412,10 @@ def _path_blocks(workbench: Workbench, run: LiveRun) -> list[Block]:
         return []
     register = read_register(workbench.store, [run.record.fingerprint], run.stop.runs).to_dict()
     progress = {"samples": run.record.num_samples, "known_before": run.stop.known_before}
-    return [
-        block
-        for name in run.stop.designs
-        for block in sequential_path(name, run.stop.test(name, progress, register), in_progress=True)
-    ]
+    blocks: list[Block] = []
+    for name in run.stop.designs:
+        blocks += sequential_path(name, run.stop.test(name, progress, register), in_progress=True)
+    return blocks
 
 
 # --- plans, read-only ------------------------------------------------------------------------------------------------

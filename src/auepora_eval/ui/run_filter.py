@@ -65,7 +65,9 @@ def run_texts(record: RunRecord, key: str) -> tuple[str, ...]:
         return record.tags
     if key.startswith(CONFIG):
         name = key.removeprefix(CONFIG)
-        return (config_text(record.config[name]),) if name in record.config else ()
+        value = record.config.get(name, "")
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        return (text,) if name in record.config else ()
     found = {
         "status": record.status.value,
         "dataset": record.dataset_name,
@@ -74,11 +76,6 @@ def run_texts(record: RunRecord, key: str) -> tuple[str, ...]:
         "commit": record.commit,
     }[key]
     return () if found is None else (found,)
-
-
-def config_text(value: Any) -> str:
-    """A value of the configuration as a text."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def parse_run_condition(text: str) -> RunCondition | None:

@@ -51,11 +51,11 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     """The results of each run; those that have not changed since the last request are not read again."""
     times = latest_result_times(workbench.store)
     known: dict[str, ResultSummaries] = workbench.cached(("", "runs"), dict, size=4_000_000)
-    found = {
-        record.run_id: earlier
-        for record in records
-        if (earlier := known.get(record.run_id)) is not None and earlier.version == times.get(record.run_id)
-    }
+    found: dict[str, ResultSummaries] = {}
+    for record in records:
+        earlier = known.get(record.run_id)
+        if earlier is not None and earlier.version == times.get(record.run_id):
+            found[record.run_id] = earlier
     missing = [record for record in records if record.run_id not in found]
     summaries = all_result_summaries(workbench.store, [record.run_id for record in missing if record.run_id in times])
     for record in missing:
@@ -316,8 +316,11 @@ class RunTable:
             values = self.settings.get(key, Counter())
             usual = values.most_common(1)[0][0] if values else ""
             return RunColumn(key, key.removeprefix(CONFIG), usual, is_number=_is_number(usual))
-        found = [result for row in self.rows if (result := row.results.by_name.get(key)) is not None and result.defined]
-        ends = [end for result in found if result.interval is not None for end in result.interval]
+        results = [row.results.by_name.get(key) for row in self.rows]
+        ends: list[float] = []
+        for result in results:
+            if result is not None and result.defined:
+                ends += result.interval or ()
         scale = (min(ends), max(ends)) if ends and min(ends) < max(ends) else None
         base = None if self.baseline is None else self.results[self.baseline.run_id].by_name.get(key)
         return RunColumn(key, self.labels.get(key, key), scale=scale, base=base, baseline=self.baseline)

@@ -136,8 +136,6 @@ class RunTab:
     empty: str = ""
     """The text for a run without any of the sections."""
     count: Callable[[StoredRun], int] | None = None
-    lazy: str = ""
-    """The address of a page that is its content."""
 
 
 def _count_metrics(run: StoredRun) -> int:
@@ -166,7 +164,7 @@ TABS = {
     "distributions": RunTab("Distributions", ["distributions"], "No metric has a score per query."),
     "latency": RunTab("Latency", ["latency"], "No answer is stored yet."),
     "failures": RunTab("Failures", ["failures"], "No answer is stored yet.", lambda run: run.counts[1]),
-    "groups": RunTab("Groups", lazy="/queries/groups"),
+    "groups": RunTab("Groups"),
     "judges": RunTab("Judges", ["judges", "sequential", "two-stage"], "No judge was asked in this run.", _count_judges),
     "gates": RunTab(
         "Gates",
@@ -205,7 +203,7 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
         empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
         run_id=record.run_id,
         is_ungraded=name == "retrieval" and lacks_gold(workbench, run),
-        lazy=make_url(TABS[name].lazy, run=record.run_id) if TABS[name].lazy else "",
+        lazy=make_url("/queries/groups", run=record.run_id) if name == "groups" else "",
     )
 
 
@@ -259,15 +257,11 @@ class FilterChartRenderer(ChartRenderer):
         scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
         if None in scales:
             return drawn
-        also = self._also(figure.field)
+        result = answers_result(self._run) if figure.field == "rank" else None  # it counts queries with a score
+        also = "" if result is None else outcome_condition(result.name, "scored")
         scales = [{**scale, "also": also} for scale in scales if scale is not None]
         wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
         return [*wrapped, ("filter", self._controls(figure.field, name, groups, also))]
-
-    def _also(self, field: str) -> str:
-        """A condition on all queries of a chart: answers by rank counts the ones with a score."""
-        result = answers_result(self._run) if field == "rank" else None
-        return "" if result is None else outcome_condition(result.name, "scored")
 
     def _groups(self, field: str) -> list[str]:
         """The groups of a slice by a label."""
@@ -276,16 +270,12 @@ class FilterChartRenderer(ChartRenderer):
 
     def _controls(self, field: str, name: str, groups: Sequence[str], also: str) -> Markup:
         if groups:
-            links = [
-                Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>').format(
-                    queries_url(self._run.record, condition), condition, group[:80]
-                )
-                for group in groups[:MAX_GROUPS]
-                for condition in [label_condition(field.removeprefix(LABELS), group)]
-            ]
-            return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(
-                Markup("").join(links)
-            )
+            links = Markup("")
+            for group in groups[:MAX_GROUPS]:
+                condition = label_condition(field.removeprefix(LABELS), group)
+                link = Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>')
+                links += link.format(queries_url(self._run.record, condition), condition, group[:80])
+            return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(links)
         unit = ", in seconds" if field == "seconds" else ""
         step = "1" if field == "rank" else "any"
         return Markup(

@@ -13,7 +13,6 @@ from starlette.responses import RedirectResponse, Response
 from ..errors import AueporaError, BadValueError
 from ..render.html import pluralize
 from ..store.records import RunRecord, RunStatus
-from .numbers import time_ago
 from .page_request import Fields, PageRequest, page_route
 from .run_filter import RunCondition, RunFilter, run_texts
 from .run_table import RunTable, count_answers, read_results, sort_records
@@ -21,6 +20,18 @@ from .run_trend import trend_figure, trend_strip
 from .sweep_page import fold_sweeps
 from .workbench import Workbench, load_templates, make_url, render_template
 
+FIRST_TEMPLATES = (
+    "layout.html",
+    "blocks.html",
+    "runs.html",
+    "runs_list.html",
+    "runs_results.html",
+    "runs_tags.html",
+    "runs_trend.html",
+    "macros.html",
+    "label_parts.html",
+    "label_item.html",  # the queue of a large batch opens at once
+)
 PAGE_SIZE = 50
 MAX_TAG_LENGTH = 100
 MAX_BASELINES, MAX_SUGGESTIONS = 100, 60
@@ -31,16 +42,7 @@ MAX_BASELINES, MAX_SUGGESTIONS = 100, 60
 
 def prepare(workbench: Workbench) -> None:
     """Load what the first page needs. An error of the store is shown on the page."""
-    load_templates(
-        "layout.html",
-        "blocks.html",
-        "runs.html",
-        "runs_list.html",
-        "runs_results.html",
-        "runs_tags.html",
-        "runs_trend.html",
-    )
-    load_templates("macros.html", "label_parts.html", "label_item.html")  # the queue of a large batch opens at once
+    load_templates(*FIRST_TEMPLATES)
     with suppress(AueporaError):
         read_results(workbench, workbench.store.runs())
 
@@ -84,7 +86,9 @@ def runs_page(request: PageRequest) -> Response:
         "filter": run_filter,
         "total": len(records),
         "found": len(listed),
-        "summary": _summary(listed),
+        "num_datasets": len({record.dataset_name for record in listed}),
+        "num_failed": sum(record.status is RunStatus.FAILED for record in listed),
+        "newest": max((record.created_at for record in listed), default=None),
         "sweeps": sweeps,
         "rows": len(rows),
         "pages": pages,
@@ -101,17 +105,6 @@ def runs_page(request: PageRequest) -> Response:
     }
     template = {"list": "runs_list.html", "results": "runs_results.html"}.get(fragment or "", "runs.html")
     return render_template(request, template, **context)
-
-
-def _summary(records: Sequence[RunRecord]) -> str:
-    """What is listed: datasets, failed runs, and when the newest began."""
-    if not records:
-        return ""
-    parts = [f"of {pluralize(len({record.dataset_name for record in records}), 'dataset')}"]
-    if failed := sum(record.status is RunStatus.FAILED for record in records):
-        parts.append(f"{failed:,} failed")
-    parts.append(f"newest {time_ago(max(record.created_at for record in records))}")
-    return " · ".join(parts)
 
 
 def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: str) -> RunRecord | None:

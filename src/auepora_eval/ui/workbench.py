@@ -325,11 +325,11 @@ def make_url(path: str, /, **parameters: Any) -> UncutText:
     >>> make_url("/queries", run=["a", "b"], where="recall@5<0.5", page=None)
     '/queries?run=a&run=b&where=recall%405%3C0.5'
     """
-    listed = {
-        name: [text for text in (value if isinstance(value, list | tuple) else [value]) if text is not None]
-        for name, value in parameters.items()
-    }
-    query = urlencode({name: values for name, values in listed.items() if values}, doseq=True, errors="replace")
+    pairs: list[tuple[str, Any]] = []
+    for name, value in parameters.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        pairs += [(name, text) for text in values if text is not None]
+    query = urlencode(pairs, errors="replace")
     return UncutText(f"{path}?{query}" if query else path)
 
 

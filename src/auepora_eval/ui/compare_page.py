@@ -140,11 +140,6 @@ class ComparisonRequest:
         return len(self.records) == 2
 
     @property
-    def is_large(self) -> bool:
-        """Whether the comparison takes long."""
-        return max(record.num_samples for record in self.records) > LARGE
-
-    @property
     def options(self) -> dict[str, Any]:
         """The options of ``build_leaderboard``."""
         return {
@@ -406,6 +401,7 @@ def compare_page(request: PageRequest) -> Response:
         title=title,
         letters=run_labels(len(names)),
         max_letters=MAX_LETTERS,
+        is_large=max(record.num_samples for record in chosen.records) > LARGE,
         metrics=metrics,
         adjustments=adjustments(len(names)),
         metric=request.parameters.get("metric") or main,

@@ -180,22 +180,17 @@ class _ByteCache:
             finally:
                 with self._lock:
                     self._builds.pop(key, None)
-            self._keep(key, value, size(value) if callable(size) else size)
+            taken = size(value) if callable(size) else size
+            with self._lock:
+                if taken <= self.limit and key not in self._values:
+                    self._values[key] = (value, taken)
+                    self.used += taken
+                while self.used > self.limit:
+                    _, (_, dropped) = self._values.popitem(last=False)
+                    self.used -= dropped
             if time.monotonic() - start > LONG_BUILD_S:
                 return_free_memory()
             return value
-
-    def _keep(self, key: tuple[Any, ...], value: Any, size: int) -> None:
-        if size > self.limit:
-            return
-        with self._lock:
-            if key in self._values:
-                return
-            self._values[key] = (value, size)
-            self.used += size
-            while self.used > self.limit:
-                _, (_, dropped) = self._values.popitem(last=False)
-                self.used -= dropped
 
 
 class _WorkbenchStore(CachedStore):

@@ -34,8 +34,8 @@ def comparison_card(board: Leaderboard, main: str | None) -> dict[str, Any]:
     usual = Counter(comparison.n for comparison in board.comparisons).most_common(1)
     usual_n = usual[0][0] if usual else 0
     rows = {metric.name: _card_row(metric, metric.pairs[0].comparison, usual_n) for metric in board.metrics}
-    primary = [metric.name for metric in board.metrics if metric.primary]
-    primary.sort(key=lambda name: name != main)
+    named = [metric.name for metric in board.metrics if metric.primary]
+    primary = [name for name in named if name == main] + [name for name in named if name != main]
     guarded = [guardrail.metric for guardrail in board.guardrails if guardrail.state == "worse"]
     fallen = [name for name in dict.fromkeys([*guarded, *board.fallen]) if name in rows and name not in primary]
     groups = []
@@ -64,7 +64,8 @@ def leaderboard_card(
     titles = {target.name: entry.title for target, entry in TARGETS.items()}
     groups: dict[str, list[tuple[LeaderboardMetric, LeaderCells]]] = {"Primary metrics": []}
     groups |= {title: [] for title in titles.values()}
-    for metric in sorted(board.metrics, key=lambda metric: metric.name != main):
+    first = [metric for metric in board.metrics if metric.name == main]
+    for metric in [*first, *(metric for metric in board.metrics if metric.name != main)]:
         title = "Primary metrics" if metric.primary else titles[metric.target]
         groups[title].append((metric, _leader_cells(metric)))
     return [(title, rows) for title, rows in groups.items() if rows]

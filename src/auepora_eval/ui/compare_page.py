@@ -414,12 +414,15 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     first = chosen.records[0] if chosen.records else None
     found = [run for run in chosen.workbench.store.runs(status="finished") if run.run_id not in chosen.runs]
     same = [record for record in found if first is not None and record.fingerprint == first.fingerprint]
-    choices = [
-        (record, make_url("/compare", run=[*chosen.runs, record.run_id])) for record in (same or found)[:MAX_CHOICES]
-    ]
-    title = "Compare runs" if first is None else f"Compare {first.name}"
-    context: dict[str, Any] = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
-    return render_template(request, "compare.html", **context)
+    return render_template(
+        request,
+        "compare.html",
+        chosen=chosen,
+        title="Compare runs" if first is None else f"Compare {first.name}",
+        first=first,
+        choices=(same or found)[:MAX_CHOICES],
+        same=bool(same),
+    )
 
 
 def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:

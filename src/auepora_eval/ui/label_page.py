@@ -185,8 +185,13 @@ def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[It
         return {"labelled": decided, "unclear": 0, "skipped": 0, "total": len(disputed), "waiting": 0}
     own = queue.annotator_progress(annotator)
     total = own.labelled + own.unclear + own.skipped + own.remaining
-    counts = {"labelled": own.labelled, "unclear": own.unclear, "skipped": own.skipped, "waiting": own.waiting}
-    return counts | {"total": total}
+    return {
+        "labelled": own.labelled,
+        "unclear": own.unclear,
+        "skipped": own.skipped,
+        "total": total,
+        "waiting": own.waiting,
+    }
 
 
 def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, m
 
 LAYERS = (
     "_version", "errors", "options", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge",
-    "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "sweep",
-    "labels", "grades", "calibration", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui", "cli",
-    "pytest_plugin", "__main__",
+    "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "queries", "gates", "report", "runs",
+    "sweep", "labels", "grades", "calibration", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui",
+    "cli", "pytest_plugin", "__main__",
 )  # fmt: skip
 """Packages and top-level modules, lowest first. A module imports from its own package or from a lower one."""
 

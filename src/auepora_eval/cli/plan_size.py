@@ -95,7 +95,7 @@ def command(
     else:
         pilot = list(assumed_pilot(request))
     sizes = [metric_size(one, request, labels=bool(metrics) or place == 0) for place, one in enumerate(pilot)]
-    document = {**asdict(request), "runs": names, "metrics": [size.to_dict() for size in sizes]}
+    document = {**asdict(request), "runs": names, "metrics": [asdict(size) for size in sizes]}
     blocks = size_blocks(sizes, request, shown, details=bool(metrics) or not runs)
     text = render_document(form, document, markdown=blocks_markdown(blocks), text=blocks_text(blocks))
     write_out(text, output)

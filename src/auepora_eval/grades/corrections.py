@@ -52,8 +52,7 @@ from ..runs.coverage import JudgedCoverage, has_gold_provenance
 from ..runs.job import ScoringJob
 from ..runs.judging import conventions_of_run, rescoring_metrics
 from ..runs.partial_scores import SkippingExecutor, skip_invalid
-from ..runs.scoring import planned_corpus, score_run
-from ..runs.steps import CorrectionStep
+from ..runs.scoring import CorrectionStep, planned_corpus, score_run
 from ..store.records import RunRecord, RunStatus, run_info
 from ..store.runs import (
     RunStore,

@@ -13,7 +13,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
-from ..report.browser.gold_marks import GoldMarks
+from ..queries.view import GoldMarks
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM

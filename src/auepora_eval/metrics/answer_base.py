@@ -31,7 +31,7 @@ from ..features.texts import (
     script_parts,
     text_cuts,
 )
-from ..runtime.imports import IMPORT_PATH, import_object
+from ..runtime.imports import IMPORT_PATH, CodeNotLoadedError, import_object
 from ..text.scripts import is_unspaced
 from ..text.tokenizers import (
     ByteTokenizer,
@@ -249,7 +249,7 @@ def named_tokenizer(name: str, *, stem: bool = False) -> Tokenizer:
     try:
         function = import_object(_IMPORTED.get(name, name))
     except BadValueError as error:
-        if not name.startswith("jieba"):
+        if isinstance(error, CodeNotLoadedError) or not name.startswith("jieba"):
             raise
         raise MissingDependencyError(
             "jieba", purpose=f"the tokenizer '{name}'", install="'auepora-eval[zh]'"

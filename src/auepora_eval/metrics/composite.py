@@ -112,9 +112,9 @@ def unscored(scores: Sequence[Score]) -> Score | None:
 @register("composite")
 @dataclass(frozen=True)
 class Composite(CombinedMetric):
-    r"""Several metrics as one number: their weighted or harmonic mean, their lowest, or their product.
+    r"""Several metrics as one number: their weighted or harmonic mean, their lowest or highest, or their product.
 
-    .. math:: \sum_i w_i m_i, \quad n / \sum_i m_i^{-1}, \quad \min_i m_i, \quad \prod_i m_i
+    .. math:: \sum_i w_i m_i, \quad n / \sum_i m_i^{-1}, \quad \min_i m_i, \quad \max_i m_i, \quad \prod_i m_i
 
     `of` lists the metrics, and `weights` their weights, which are used as given (equal ones by default, with the sum
     1). Scores are combined sample by sample; a sample that one of them skips is skipped, and the harmonic mean is 0 if
@@ -123,7 +123,7 @@ class Composite(CombinedMetric):
 
     of: Annotated[tuple[Any, ...], NonEmpty()] = ("exact_match", "token_f1")
     weights: tuple[float, ...] | None = None
-    mean: Literal["weighted", "harmonic", "min", "product"] = "weighted"
+    mean: Literal["weighted", "harmonic", "min", "max", "product"] = "weighted"
 
     metadata = declare(
         examples=(
@@ -131,6 +131,7 @@ class Composite(CombinedMetric):
             {"composite": {"of": ["token_f1", "containment"], "weights": [0.6, 0.4]}},
             {"composite": {"of": ["token_precision", "token_recall"], "mean": "harmonic"}},
             {"composite": {"of": ["exact_match", "containment"], "mean": "min"}},
+            {"composite": {"of": ["exact_match", "containment"], "mean": "max"}},
             {"composite": {"of": ["token_f1", "token_recall"], "mean": "product"}},
         ),
         signature={"mean": "mean", "weights": "weights"},
@@ -167,6 +168,8 @@ class Composite(CombinedMetric):
                 return len(values) / math.fsum(1 / value for value in values) if all(values) else 0.0
             case "min":
                 return min(values)
+            case "max":
+                return max(values)
         return math.prod(values)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:

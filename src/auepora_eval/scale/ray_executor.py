@@ -205,6 +205,10 @@ _STORE_BYTES = 512 << 20
 _CLIENT_PORT = 10001
 _CONNECT_TIMEOUT = 10.0
 """Seconds within which a connection must be accepted."""
+_NONE_RUNS = (
+    "no Ray cluster runs on this machine that could be used (address 'auto'); start one with `ray start --head`, name "
+    "its address, or take 'local' for one of our own"
+)
 _CANCEL_GRACE = 2.0
 """Seconds that tasks have to finish before they are cancelled."""
 
@@ -327,7 +331,8 @@ def _join(ray: Any, address: str) -> None:
     except ImportError as error:
         raise MissingDependencyError("grpcio", purpose=f"the address {address!r}", install="'ray[client]'") from error
     except Exception as error:  # no cluster, another version, a token it wants: by Ray, and in its words
-        raise WorkerError(f"{_unusable_message(address)}: {error}{_token_hint(address)}") from error
+        problem = _NONE_RUNS if address == AUTO else f"the Ray cluster at {address!r} cannot be used"
+        raise WorkerError(f"{problem}: {error}{_token_hint(address)}") from error
 
 
 def _token_hint(address: str) -> str:
@@ -338,15 +343,6 @@ def _token_hint(address: str) -> str:
         "; if it asks for a token, as newer versions of Ray do by default, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN "
         "or RAY_AUTH_TOKEN_PATH to the token of that cluster"
     )
-
-
-def _unusable_message(address: str) -> str:
-    if address == AUTO:
-        return (
-            "no Ray cluster runs on this machine that could be used (address 'auto'); start one with `ray start "
-            "--head`, name its address, or take 'local' for one of our own"
-        )
-    return f"the Ray cluster at {address!r} cannot be used"
 
 
 def _require_reachable(address: str) -> None:

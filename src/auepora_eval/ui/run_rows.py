@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ..compare.filters import Condition
 from ..compare.metrics import rank_metrics
 from ..core.results import display_name
 from ..core.targets import TARGETS, Target
 from ..core.types import MetricResult, TargetCategory
+from ..queries.filters import Condition
 from ..render.html import interval_text, value_text
 from ..report.pages import answers_result
 from ..report.run_sections import StoredRun

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from ..compare.filters import Condition
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..core.results import display_name, metric_labels, system_cost
 from ..core.types import MetricResult
+from ..queries.filters import Condition
 from ..render.html import interval_text, pluralize, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now

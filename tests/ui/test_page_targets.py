@@ -103,6 +103,14 @@ def test_runs_fill_the_screen(browser: Any, many: UiServer) -> None:
         assert measured(page, many, "/runs")["row"] < 320
 
 
+def test_the_trend_of_runs_has_the_whole_name_of_its_metric(browser: Any, demo: UiServer) -> None:
+    with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
+        measured(page, demo, "/runs")
+        menu, strip = page.locator("#metric").bounding_box(), page.locator("#trend .strip").bounding_box()
+        assert menu["width"] > 100
+        assert menu["x"] + menu["width"] <= strip["x"]
+
+
 def test_the_pages_of_the_demo_are_as_compact_as_their_design(browser: Any, demo: UiServer) -> None:
     pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
     low = f"/queries?run={new}&where=token_f1<0.3&where=recall@5=1&sort=token_f1"
@@ -279,3 +287,14 @@ def test_long_texts_fit(browser: Any, long: UiServer, batch: LabelBatch) -> None
         assert wide_pages(page, long, paths, (320, 390, 1280)) == []
         for path in (f"/queries?{pair}", f"/runs/{new}?tab=queries"):
             assert measured(page, long, path)["rowHeight"] <= 240
+
+
+def test_of_many_primary_metrics_the_first_are_open(browser: Any, long: UiServer) -> None:
+    new, old = [one.run_id for one in long.workbench.store.runs(status="finished")][:2]
+    with workbench_page(browser, long, viewport=PHONE, reduced_motion="reduce") as page:
+        assert measured(page, long, f"/compare?run={old}&run={new}")["height"] < 2_000
+        names = page.locator(".forest-table .metric-name:visible")
+        assert (names.count(), names.first.inner_text()) == (8, "token_f1")
+        folded = page.locator("details.fold", has_text="more primary metrics")
+        folded.locator("summary").click()
+        assert names.count() == 39

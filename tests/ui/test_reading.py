@@ -9,7 +9,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.queries.marked_texts import changed_words, content_words
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.compare_card import CardRow, _group
+from auepora_eval.ui.compare_card import _group
 from auepora_eval.ui.reading import mark_words
 from helpers.browser_runs import put, scored
 from helpers.stored_runs import samples, scored as scored_run
@@ -57,13 +57,13 @@ def test_word_differences_need_similar_answers(reason: str) -> None:
     "ends", [(0.1, 0.2, 0.3), (-0.13, -0.09, -0.05), (-0.5, 0.0, 0.9), (0.001, 0.002, 0.003), (2.0, 3.0, 7.0)]
 )
 def test_a_scale_has_zero_and_all_ends_and_few_marks(ends: tuple[float, float, float]) -> None:
-    row = CardRow("m", "m", False, "", "", "open", "", "", ends)
-    scale = _group("", [row]).scale
-    assert scale.low <= min(0.0, ends[0])
-    assert max(0.0, ends[2]) <= scale.high
-    assert "0" in [text for _, text in scale.ticks]
-    assert 2 <= len(scale.ticks) <= 9
-    assert 0 <= scale.place(ends[0]) <= scale.place(ends[2]) <= 100
+    group = _group("", [{"ends": ends}])
+    ticks = {text: place for place, text in group["ticks"]}
+    places = group["rows"][0]["places"]
+    assert 0 <= ticks["0"] <= 100
+    assert sorted([0, *ticks.values(), 100]) == [0, *sorted(ticks.values()), 100]
+    assert 2 <= len(ticks) <= 9
+    assert 0 <= places[0] <= places[1] <= places[2] <= 100
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,8 @@ def reduce_colours(picture: bytes) -> bytes:
 
     reduced = io.BytesIO()
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    image.quantize(128, dither=Image.Dither.NONE).save(reduced, "PNG", optimize=True)
+    method = Image.Quantize.MAXCOVERAGE  # the default method drops colours of few pixels, such as that of gold
+    image.quantize(128, method, dither=Image.Dither.NONE).save(reduced, "PNG", optimize=True)
     return reduced.getvalue()
 
 

@@ -19,14 +19,14 @@ from ..core.results import metric_labels
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..grades.drawn_pairs import DEFAULT_METRICS
 from ..io.labels import LabelJournal
-from ..labels.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
+from ..labels.agreement import annotator_agreement, decided_label, format_label, read_annotations
 from ..labels.batch import LabelBatch, Purpose
 from ..labels.batch_plans import BatchOptions, create_batch, label_command, list_batches, new_batch_id, result_commands
 from ..labels.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..labels.names import MAX_NAME
 from ..labels.queue import BatchProgress, LabelQueue
 from ..render.blocks import Block, Details, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
-from ..render.html import UncutText, format_time, pluralize
+from ..render.html import UncutText, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
 from .batch_planners import plan_batch
@@ -220,7 +220,6 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
             if batch.purpose in ("calibrate", "compare") and _has_entries(batch.journal)
         ],
         "shown_parts": SHOWN_PARTS[:2] if form.purpose == "compare" else SHOWN_PARTS,
-        "time_text": format_time,
     }
 
 
@@ -332,7 +331,6 @@ def _make_row(workbench: Workbench, batch: LabelBatch) -> dict[str, Any]:
         "url": batch_url(batch),
         "purpose": PURPOSES[batch.purpose].title,
         "runs": list(_run_links(workbench, batch)),
-        "created": _time_text(batch.created),
         "error": "",
     }
     try:
@@ -350,12 +348,6 @@ def _run_links(workbench: Workbench, batch: LabelBatch) -> Iterator[tuple[str, s
             yield record.name, run_url(record)
         except UnknownRunError:
             yield run, ""
-
-
-def _time_text(text: str) -> str:
-    with suppress(ValueError):
-        return format_time(datetime.fromisoformat(text))
-    return text
 
 
 # --- the page of a batch ---------------------------------------------------------------------------------------------
@@ -388,18 +380,10 @@ class BatchView:
         return self.is_closed or (is_labelled and self.batch.purpose != "compare")
 
     @property
-    def missing(self) -> str:
-        """The labels and decisions that are missing, in words; empty if none is."""
-        labels, undecided = self.progress.wanted - self.progress.labels, self.progress.disagreements
-        words = [f"without {pluralize(labels, 'label')}"] if labels > 0 else []
-        words += [f"with {pluralize(undecided, 'item')} to adjudicate"] if undecided else []
-        return " and ".join(words)
-
-    @property
     def has_agreement(self) -> bool:
         """Whether two annotators have labelled all items that they could, or labelling has ended."""
         people = [annotator for annotator in self.progress.annotators.values() if annotator.labelled]
-        finished = [one for one in people if self.is_closed or not one.remaining]
+        finished = [annotator for annotator in people if self.is_closed or not annotator.remaining]
         return len(finished) > 1 and not self.batch.is_chosen
 
     @property
@@ -417,25 +401,6 @@ class BatchView:
         """Changes when the page has other sections."""
         return f"{self.is_closed:d}{self.is_complete:d}{self.has_agreement:d}-{self.looks_reached}"
 
-    @property
-    def figures(self) -> Iterator[tuple[str, str, str, str]]:
-        """Counts, each with its address and a note."""
-        found = self.progress
-        items = batch_url(self.batch, "items")
-        yield "Items finished", f"{found.complete:,} of {found.items:,}", items, ""
-        if self.batch.annotators > 1:
-            yield "Labels", f"{found.labels:,} of {found.wanted:,}", items, f"{self.batch.annotators} per item"
-        still = found.items - found.complete
-        yield "Open", f"{still:,}", make_url(items, state="open") if still else "", ""
-        for title, count in (("Cannot tell", found.num_unclear), ("Skipped", found.num_skipped)):
-            if count:
-                yield title, f"{count:,}", make_url(items, state="skipped"), ""
-        if self.batch.annotators > 1 or found.disagreements:
-            address = make_url(items, state="undecided") if found.disagreements else ""
-            yield "To adjudicate", f"{found.disagreements:,}", address, ""
-        if self.looks:
-            yield "Looks", ", ".join(map(str, self.looks)), "", "samples"
-
 
 def find_view(request: PageRequest) -> BatchView:
     """The batch of the address, with its progress."""
@@ -444,9 +409,9 @@ def find_view(request: PageRequest) -> BatchView:
     draw = read_draw(workbench, batch)
     looks = () if draw is None or draw.comparison is None else draw.comparison.looks
     differing = queue.disagreements() if looks and batch.scale is None else []  # the mean of grades is used
-    undecided = {one.number for one in differing if not one.adjudicated}
+    undecided = {disagreement.number for disagreement in differing if not disagreement.adjudicated}
     counts = {number: count for number, count in progress.counts.items() if number not in undecided}
-    entries = takewhile(lambda one: counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
+    entries = takewhile(lambda entry: counts.get(entry[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
     finished = tuple(entry.sample_id for _, entry in entries) if looks else ()
     return BatchView(workbench, batch, progress, looks, finished)
 
@@ -472,9 +437,9 @@ def batch_page(request: PageRequest) -> Response:
         view=view,
         batch=batch,
         address=batch_url(batch),
-        subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
+        purpose=PURPOSES[batch.purpose].title,
+        state=batch_state(progress)[0],
         runs=runs,
-        banners=list(_banners(view, runs)),
         label_address=request.label_address(batch.id),
         terminal_command=label_command(batch, draw, view.workbench.label),
         forecast_lines=[] if draw is None or draw.comparison is None else describe_forecast(draw),
@@ -482,8 +447,7 @@ def batch_page(request: PageRequest) -> Response:
         metric=metric,
         has_agreement=view.has_agreement and (not view.is_complete or bool(metrics and not metric)),  # else in results
         next_commands=result_commands(with_metric, view.workbench.label) if view.is_complete else [],
-        close_effect=_close_effect(batch),
-        facts=list(_facts(batch, runs)),
+        people_only=PEOPLE_ONLY,
     )
 
 
@@ -491,39 +455,6 @@ def progress_part(request: PageRequest) -> Response:
     """The progress of a batch, as a fragment."""
     view = find_view(request)
     return render_template(request, "batch_progress.html", view=view, address=batch_url(view.batch))
-
-
-def _banners(view: BatchView, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Tone]]:
-    closed = view.progress.closed
-    if closed is not None:
-        yield f"Closed by {closed.by or 'an unnamed person'}, {_time_text(closed.at or '')}. No label is added.", ""
-    if gone := [name for name, href in runs if not href]:
-        yield f"{', '.join(gone)} was deleted from the store: its items cannot be shown. The labels stay.", "bad"
-    if view.batch.is_chosen and view.batch.purpose == "review":
-        yield "The samples were picked, not drawn: nothing is estimated from their labels.", ""
-
-
-def _close_effect(batch: LabelBatch) -> str:
-    effects: Mapping[str, str] = {
-        "compare": "Then the runs behind the answers are shown. A verdict needs the labels of all drawn samples.",
-        "drafts": f"Then the accepted drafts are written to `{batch.accepted_file.name}`.",
-    }
-    return effects.get(batch.purpose, "Then samples and labels are shown.")
-
-
-def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    yield "Purpose", PURPOSES[batch.purpose].title
-    for (name, _), run in zip(runs, batch.runs, strict=True):
-        yield "Run", name if name == run else f"{name} ({run})"
-    yield "Metric", batch.metric or (PEOPLE_ONLY if batch.purpose == "compare" else "any")
-    yield "Labels", batch.scale or ("accept or reject" if batch.purpose == "drafts" else "right or wrong")
-    yield "Labels per item", str(batch.annotators)
-    yield "Shown", ", ".join(batch.shown) or "question and answer"
-    yield "Blind", "yes" if batch.blind else "no"
-    if batch.draw is not None:
-        yield "Draw", f"{batch.draw}, seed {batch.seed}"
-    yield "Created", f"{_time_text(batch.created)}{f' by {batch.created_by}' if batch.created_by else ''}"
-    yield "File", str(batch.journal)
 
 
 def close_batch(request: PageRequest) -> Response:
@@ -549,15 +480,13 @@ def agreement_part(request: PageRequest) -> Response:
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
     unit = "documents" if view.batch.purpose == "grade" else "answers"
-    return _render_results(request, _agreement_blocks(found, unit))
-
-
-def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
-    left_out = found.chosen + found.left_out
-    note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
-    notes = [note] if left_out else []
-    notes += [] if found.is_drawn else [f"This is about the labelled {unit} alone, which are no random sample."]
-    return [*agreement_blocks(found.raters, unit), *map(Prose, notes)]
+    blocks = agreement_blocks(found.raters, unit)
+    if left_out := found.chosen + found.left_out:
+        text = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
+        blocks.append(Prose(text))
+    if not found.is_drawn:
+        blocks.append(Prose(f"This is about the labelled {unit} alone, which are no random sample."))
+    return _render_results(request, blocks)
 
 
 def results_part(request: PageRequest) -> Response:
@@ -659,7 +588,7 @@ def _label_counts(view: BatchView) -> list[Block]:
     if not view.is_closed:
         return [Prose("Labels are shown when the batch is closed.")]
     is_draft, revealed = view.batch.purpose == "drafts", view.workbench.queue(view.batch.id).reveal()
-    counts = Counter(decided_label(one.labels, by_majority=is_draft) for one in revealed if one.labels)
+    counts = Counter(decided_label(item.labels, by_majority=is_draft) for item in revealed if item.labels)
     rows: list[Row] = [[_label_word(view.batch, name), f"{count:,}"] for name, count in sorted(counts.items())]
     blocks: list[Block] = [simple_table(["label", TableColumn("items", number=True)], rows)] if rows else []
     if is_draft:
@@ -713,12 +642,12 @@ def items_page(request: PageRequest) -> Response:
 
 def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
     everything, counts = range(1, view.progress.items + 1), view.progress.counts
-    skipped = {one.number for one in view.progress.skipped}
+    skipped = {skip.number for skip in view.progress.skipped}
     different = {disagreement.number: disagreement.adjudicated for disagreement in queue.disagreements()}
     return {
         "": list(everything),
-        "labelled": [one for one in everything if counts.get(one, 0) >= view.batch.annotators],
-        "open": [one for one in everything if counts.get(one, 0) < view.batch.annotators],
+        "labelled": [number for number in everything if counts.get(number, 0) >= view.batch.annotators],
+        "open": [number for number in everything if counts.get(number, 0) < view.batch.annotators],
         "skipped": sorted(skipped),
         "different": sorted(different),
         "undecided": sorted(number for number, is_decided in different.items() if not is_decided),
@@ -731,7 +660,7 @@ def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> I
     different = {disagreement.number: disagreement.adjudicated for disagreement in queue.disagreements()}
     for number in numbers:
         words = [f"{counts.get(number, 0)} of {pluralize(view.batch.annotators, 'label')}"]
-        words += [one.description for one in view.progress.skipped if one.number == number]
+        words += [skip.description for skip in view.progress.skipped if skip.number == number]
         if number in different:
             words.append("adjudicated" if different[number] else "labelled differently")
         yield {"number": number, "state": ", ".join(words)}
@@ -740,12 +669,12 @@ def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> I
 def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     wanted, names = set(numbers), dict(zip(view.batch.runs, _run_links(view.workbench, view.batch), strict=True))
     is_stored = all(href for _, href in names.values())
-    for one in islice(queue.reveal(), max(numbers, default=0)):
-        if one.number not in wanted:
+    for revealed in islice(queue.reveal(), max(numbers, default=0)):
+        if revealed.number not in wanted:
             continue
         question = "The question is not stored."
         with suppress(AueporaError):
-            question = queue.item(one.number).question
+            question = queue.item(revealed.number).question
         labels = [
             {
                 "annotator": label.annotator,
@@ -754,17 +683,17 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
                 "is_adjudicated": label.adjudicated,
                 "comment": label.comment,
             }
-            for label in one.labels
+            for label in revealed.labels
         ]
-        href = make_url("/query", run=list(view.batch.runs), id=one.sample_id) if names and is_stored else ""
+        href = make_url("/query", run=list(view.batch.runs), id=revealed.sample_id) if names and is_stored else ""
         yield (
             {
-                "number": one.number,
-                "sample_id": one.sample_id,
-                "doc_id": one.doc_id,
+                "number": revealed.number,
+                "sample_id": revealed.sample_id,
+                "doc_id": revealed.doc_id,
                 "question": question,
                 "labels": labels,
-                "order": [names[run][0] for run in one.runs] if len(one.runs) > 1 else [],
+                "order": [names[run][0] for run in revealed.runs] if len(revealed.runs) > 1 else [],
                 "href": href,
             }
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..compare.runs import Leaderboard, LeaderboardMetric
@@ -15,7 +14,7 @@ from ..core.results import UNITS
 from ..core.targets import TARGETS
 from ..errors import AueporaError
 from ..features.matching import MATCH_WORDS
-from ..render.html import interval_text, metric_range, pluralize, seconds_text, value_text
+from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..render.tables import format_value
 from ..store.records import RunRecord, plan_conventions
 from .numbers import MINUS, decimals_of, with_minus
@@ -26,66 +25,17 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 MAX_TICKS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class CardRow:
-    """A metric of the card."""
-
-    name: str
-    label: str
-    is_lower_better: bool
-    values: str
-    """The value of each run, with the number of samples where it is another than that of most metrics."""
-    difference: str
-    tone: str
-    """``better``, ``worse``, ``equal`` or ``open``."""
-    note: str
-    """The numbers with all digits."""
-    interval: str
-    ends: tuple[float, float, float] | None
-    """The difference and its interval; ``None`` where the scale does not have them."""
-    ratio: str = ""
-    """Of durations and the like, how many times the value of the first run."""
-
-    @property
-    def glyph(self) -> str:
-        """The sign of the tone."""
-        return GLYPHS[self.tone]
+CardRow = dict[str, Any]
+"""A metric of the card, as the template shows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceScale:
-    """An axis of differences, from 0 to 100 percent of the width."""
-
-    low: float
-    high: float
-    ticks: Sequence[tuple[float, str]]
-
-    def place(self, value: float) -> float:
-        """Where a value is, in percent."""
-        return round(100 * (value - self.low) / (self.high - self.low), 2)
-
-
-@dataclass(frozen=True, slots=True)
-class CardGroup:
-    """The other metrics of one target."""
-
-    title: str
-    rows: Sequence[CardRow]
-    scale: DifferenceScale
-
-    @property
-    def counts(self) -> list[tuple[str, str, int]]:
-        """Tone, sign and number of the metrics by direction."""
-        found = Counter(row.tone for row in self.rows)
-        return [(tone, glyph, found[tone]) for tone, glyph in GLYPHS.items() if found[tone]]
-
-
-def comparison_card(board: Leaderboard) -> dict[str, Any]:
-    """The card of two runs."""
+def comparison_card(board: Leaderboard, main: str | None) -> dict[str, Any]:
+    """The card of two runs; the main metric is the first of the primary ones."""
     usual = Counter(comparison.n for comparison in board.comparisons).most_common(1)
     usual_n = usual[0][0] if usual else 0
     rows = {metric.name: _card_row(metric, metric.pairs[0].comparison, usual_n) for metric in board.metrics}
-    primary = [metric.name for metric in board.metrics if metric.primary]
+    named = [metric.name for metric in board.metrics if metric.primary]
+    primary = [name for name in named if name == main] + [name for name in named if name != main]
     guarded = [guardrail.metric for guardrail in board.guardrails if guardrail.state == "worse"]
     fallen = [name for name in dict.fromkeys([*guarded, *board.fallen]) if name in rows and name not in primary]
     groups = []
@@ -93,12 +43,13 @@ def comparison_card(board: Leaderboard) -> dict[str, Any]:
         own = [metric.name for metric in board.metrics if metric.target == target.name and metric.name not in primary]
         shown = [name for name in own if same_metric(name) not in rows]
         if shown:
-            groups.append(_group(entry.title, [rows[name] for name in shown]))
+            found = Counter(rows[name]["tone"] for name in shown)
+            counts = [(tone, glyph, found[tone]) for tone, glyph in GLYPHS.items() if found[tone]]
+            groups.append(_group(entry.title, [rows[name] for name in shown]) | {"counts": counts})
     return {
         "primary": _group("Primary metrics", [rows[name] for name in primary]),
         "fallen": _group("Got worse", [rows[name] for name in fallen]),
         "groups": groups,
-        "foot": _foot(board, len(primary)),
     }
 
 
@@ -106,13 +57,18 @@ LeaderCells = list[dict[str, Any]]
 """The values of the runs in a leaderboard, each with what it is compared with the first run."""
 
 
-def leaderboard_card(board: Leaderboard) -> list[tuple[str, list[tuple[LeaderboardMetric, LeaderCells]]]]:
+def leaderboard_card(
+    board: Leaderboard, main: str | None
+) -> list[tuple[str, list[tuple[LeaderboardMetric, LeaderCells]]]]:
     """The metrics of three or more runs under their titles: the primary ones first, then those of each target."""
-    found = [("Primary metrics", [(metric, _leader_cells(metric)) for metric in board.metrics if metric.primary])]
-    for target, entry in TARGETS.items():
-        own = [metric for metric in board.metrics if metric.target == target.name and not metric.primary]
-        found.append((entry.title, [(one, _leader_cells(one)) for one in own]))
-    return [(title, rows) for title, rows in found if rows]
+    titles = {target.name: entry.title for target, entry in TARGETS.items()}
+    groups: dict[str, list[tuple[LeaderboardMetric, LeaderCells]]] = {"Primary metrics": []}
+    groups |= {title: [] for title in titles.values()}
+    first = [metric for metric in board.metrics if metric.name == main]
+    for metric in [*first, *(metric for metric in board.metrics if metric.name != main)]:
+        title = "Primary metrics" if metric.primary else titles[metric.target]
+        groups[title].append((metric, _leader_cells(metric)))
+    return [(title, rows) for title, rows in groups.items() if rows]
 
 
 def _leader_cells(metric: LeaderboardMetric) -> LeaderCells:
@@ -120,9 +76,9 @@ def _leader_cells(metric: LeaderboardMetric) -> LeaderCells:
     unbeaten = metric.unbeaten() if metric.primary else []
     cells: LeaderCells = []
     for run, value in enumerate(metric.values):
-        one = against_first.get(run, metric.pairs[0].comparison)
-        text = "–" if value is None else _shown(one, value)
-        difference = _card_row(metric, one, one.n) if run else None
+        comparison = against_first.get(run, metric.pairs[0].comparison)
+        text = "–" if value is None else _shown(comparison, value)
+        difference = _card_row(metric, comparison, comparison.n) if run else None
         # No other run is significantly better, where that sets some of them apart.
         is_unbeaten = run in unbeaten and len(unbeaten) < len(metric.values)
         cells.append({"value": text, "is_unbeaten": is_unbeaten, "difference": difference})
@@ -152,76 +108,82 @@ def same_metric(name: str) -> str:
     return name.replace(name.partition("@")[0].partition("[")[0], decides, 1) if decides else ""
 
 
-def _foot(board: Leaderboard, primary: int) -> str:
-    total = len(board.metrics) + len(board.refused)
-    parts = [f"{len(board.metrics)} of {pluralize(total, 'metric')} compared"]
-    parts.append(pluralize(board.samples, "query", "queries"))
-    if primary > 1:
-        parts.append(f"intervals of the {primary} primary metrics are adjusted, the others are not")
-    return "; ".join(parts) + "."
-
-
-def _group(title: str, rows: Sequence[CardRow]) -> CardGroup:
-    """The rows with one scale, from the least to the greatest end of their intervals, and 0."""
-    ends = [0.0, *(end for row in rows if row.ends is not None for end in row.ends)]
-    low, high = min(ends), max(ends)
-    step = next((one for one in STEPS if (high - low) / one <= MAX_TICKS - 1), STEPS[-1])
+def _group(title: str, rows: Sequence[CardRow]) -> dict[str, Any]:
+    """The rows with one scale in percent, from the least to the greatest end of their intervals, and 0."""
+    values = [0.0]
+    for row in rows:
+        values += row["ends"]
+    low, high = min(values), max(values)
+    step = next((step for step in STEPS if (high - low) / step <= MAX_TICKS - 1), STEPS[-1])
     first, last = int(low // step), -int(-high // step)
     last = max(last, first + 1)
-    ticks = []
-    for number in range(first, last + 1):
-        text = "0" if number == 0 else with_minus(f"{number * step:+g}")
-        ticks.append((round(100 * (number - first) / (last - first), 2), text))
-    return CardGroup(title, rows, DifferenceScale(first * step, last * step, ticks))
+
+    def places(found: Sequence[float]) -> list[float]:
+        return [round(100 * (value / step - first) / (last - first), 2) for value in found]
+
+    marks = [number * step for number in range(first, last + 1)]
+    texts = [with_minus(f"{mark:+g}") for mark in marks]
+    texts[-first] = "0"
+    placed = [row | {"places": places(row["ends"])} for row in rows]
+    return {"title": title, "rows": placed, "ticks": list(zip(places(marks), texts, strict=True))}
 
 
-def _card_row(metric: LeaderboardMetric, one: MetricComparison, usual_n: int) -> CardRow:
-    first, last = one.a, one.b
-    values = "–" if first is None or last is None else f"{_shown(one, first)} → {_shown(one, last)}"
-    if one.n != usual_n:
-        values += f" · n = {one.n:,}"
-    interval = one.shown_interval
-    note = f"{value_text(one.a)} → {value_text(one.b)}, difference {value_text(one.delta)}"
+def _card_row(metric: LeaderboardMetric, comparison: MetricComparison, usual_n: int) -> CardRow:
+    """What two runs have of a metric; ``ends`` are those of the interval and the difference, where a scale has them."""
+    first, last, difference = comparison.a, comparison.b, comparison.delta
+    values = "–" if first is None or last is None else f"{_shown(comparison, first)} → {_shown(comparison, last)}"
+    if comparison.n != usual_n:
+        values += f" · n = {comparison.n:,}"
+    interval = comparison.shown_interval
+    note = f"{value_text(first)} → {value_text(last)}, difference {value_text(difference)}"
     note += f", 95 % interval {interval_text(interval)}" if interval is not None else ""
-    ends = None
-    if one.delta is not None and _is_proportion(one):
-        low, high = interval or (one.delta, one.delta)
-        ends = (low, one.delta, high)
-    ratio = f"× {last / first:.3g}" if first and last and not _is_proportion(one) else ""
-    text = "" if interval is None else " – ".join(_shown(one, end) for end in interval)
-    difference = "–" if one.delta is None else _signed(one, one.delta)
-    lower = metric.higher_is_better is False
-    return CardRow(
-        metric.name, metric.label, lower, values, difference, _tone(one), f"{note}, n = {one.n:,}", text, ends, ratio
-    )
+    ends: list[float] = []
+    if difference is not None and _is_proportion(comparison):
+        low, high = interval or (difference, difference)
+        ends = [low, difference, high]
+    tone = _tone(comparison)
+    return {
+        "name": metric.name,
+        "label": metric.label,
+        "is_lower_better": metric.higher_is_better is False,
+        "values_text": values,
+        "difference": "–" if difference is None else _signed(comparison, difference),
+        "tone": tone,
+        "glyph": GLYPHS[tone],
+        "note": f"{note}, n = {comparison.n:,}",  # the numbers with all digits
+        "interval": "" if interval is None else " – ".join(_shown(comparison, end) for end in interval),
+        "ends": ends,
+        # of durations and the like, how many times the value of the first run
+        "ratio": f"× {last / first:.3g}" if first and last and not _is_proportion(comparison) else "",
+    }
 
 
-def _is_proportion(one: MetricComparison) -> bool:
-    return metric_range(one.name) == (0.0, 1.0)
+def _is_proportion(comparison: MetricComparison) -> bool:
+    return metric_range(comparison.name) == (0.0, 1.0)
 
 
-def _shown(one: MetricComparison, value: float) -> str:
+def _shown(comparison: MetricComparison, value: float) -> str:
     """A number of a metric: with the digits that the interval of the difference allows, or a unit."""
-    if UNITS.get(one.name.partition("[")[0].partition("@")[0]) == "s":
+    if UNITS.get(comparison.name.partition("[")[0].partition("@")[0]) == "s":
         return with_minus(seconds_text(value))
-    if not _is_proportion(one):
+    if not _is_proportion(comparison):
         return with_minus(format_value(value))
-    return with_minus(f"{value:.{decimals_of(one.shown_interval)}f}")
+    return with_minus(f"{value:.{decimals_of(comparison.shown_interval)}f}")
 
 
-def _signed(one: MetricComparison, value: float) -> str:
-    text = _shown(one, abs(value))
+def _signed(comparison: MetricComparison, value: float) -> str:
+    text = _shown(comparison, abs(value))
     if not any(digit in text for digit in "123456789"):
         return "0"
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
-def _tone(one: MetricComparison) -> str:
+def _tone(comparison: MetricComparison) -> str:
     """The verdict on a primary metric; of another one the direction of an interval without 0."""
-    if one.primary:
-        return one.verdict if one.verdict in GLYPHS else "open"
-    if one.higher_is_better is None or one.interval is None or one.delta is None:
+    if comparison.primary:
+        return comparison.verdict if comparison.verdict in GLYPHS else "open"
+    if comparison.higher_is_better is None or comparison.interval is None or comparison.delta is None:
         return "open"
-    if one.interval[0] <= 0 <= one.interval[1]:
-        return "equal" if one.delta == 0 else "open"
-    return "better" if (one.delta > 0) == one.higher_is_better else "worse"
+    if comparison.interval[0] <= 0 <= comparison.interval[1]:
+        return "equal" if comparison.delta == 0 else "open"
+    return "better" if (comparison.delta > 0) == comparison.higher_is_better else "worse"

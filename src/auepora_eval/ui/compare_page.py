@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -46,7 +45,7 @@ from ..render.blocks import (
     Tone,
     without_empty_columns,
 )
-from ..render.html import UncutText, format_time, pluralize
+from ..render.html import pluralize
 from ..report.comparison_sections import (
     ComparedRuns,
     compare_stored_runs,
@@ -68,7 +67,7 @@ from ..report.score_sections import (
     slices_section,
     two_stage_section,
 )
-from ..store.records import RunRecord, RunStatus
+from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries
 from .compare_card import comparison_card, gold_fact, leaderboard_card
 from .page_request import Fields, PageRequest, page_route
@@ -78,8 +77,8 @@ from .workbench import T, Workbench, make_url, recorded_response, render_blocks,
 
 LARGE = 20_000
 """Runs with more queries take long to compare."""
-MAX_PAIRS = 45
-"""Up to so many pairs of runs are listed; of more, those with the first run."""
+MAX_LETTERS = 10
+"""Of up to so many runs all pairs are listed; of more, those with the first one."""
 MAX_CHOICES = 100
 """The number of runs listed to choose from."""
 FILTERS = ("q", "where", "sort", "after", "size")
@@ -121,7 +120,13 @@ class ComparisonRequest:
         parse_margin(delta)
         filters = {name: params.getlist(name) for name in FILTERS if name in params}
         return cls(
-            workbench, found, tuple(params.getlist("primary")), delta, adjust, "other_dataset" in params, filters
+            workbench=workbench,
+            records=found,
+            primary=tuple(params.getlist("primary")),
+            delta=delta,
+            adjust=adjust,
+            other_dataset="other_dataset" in params,
+            filters=filters,
         )
 
     @property
@@ -133,11 +138,6 @@ class ComparisonRequest:
     def is_pair(self) -> bool:
         """Whether two runs are compared."""
         return len(self.records) == 2
-
-    @property
-    def is_large(self) -> bool:
-        """Whether the comparison takes long."""
-        return max(record.num_samples for record in self.records) > LARGE
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,17 +170,12 @@ class ComparisonRequest:
     def worse_filter(self, metric: str) -> dict[str, list[str]]:
         """The queries that got worse by a metric, the largest loss first."""
         condition = Condition("metric", metric)
-        one = next((found for run in self.stored if (found := run.find_result(metric)) is not None), None)
-        lower = one is not None and not lookup_metric(one, self.records[0], {}).higher_score_is_better
+        result = next((found for run in self.stored if (found := run.find_result(metric)) is not None), None)
+        lower = result is not None and not lookup_metric(result, self.records[0], {}).higher_score_is_better
         return {
             "where": [str(replace(condition, value="worse"))],
             "sort": [f"{'-' if lower else ''}diff.{condition.key}"],
         }
-
-    def metric_url(self, metric: str) -> str:
-        """The address of this page with the queries that got worse by a metric."""
-        filters: dict[str, Any] = self.worse_filter(metric)
-        return UncutText(self.url(metric=metric, **filters))
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -319,9 +314,7 @@ def _sentence(note: str) -> str:
 
 def _unjudged_note(run: StoredRun) -> str:
     """The retrieval metrics of a run with returned documents that nobody judged."""
-    found = [
-        summary for summary in result_summaries(run.store, run.record.run_id) if summary.details.get("num_unjudged")
-    ]
+    found = [summary for summary in result_summaries(run.store, run.record.run_id) if summary.details.num_unjudged]
     return f"{run.label}: {display_name(found[0])} {judged_coverage(found[0])}" if found else ""
 
 
@@ -386,15 +379,6 @@ def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
     return replace(table, groups=[replace(table.groups[0], rows=rows)])
 
 
-# --- the metric that is chosen at first -----------------------------------------------------------------------------
-
-
-def default_metric(chosen: ComparisonRequest) -> str | None:
-    """The main metric of those that all runs have."""
-    summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
-
-
 # --- pages and fragments ---------------------------------------------------------------------------------------------
 
 
@@ -407,17 +391,20 @@ def compare_page(request: PageRequest) -> Response:
     for name in (*chosen.primary, *request.parameters.getlist("metric")):
         if name and name not in metrics:
             raise UnknownMetricError(name, metrics)
+    summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
+    main = next(iter(rank_shared_metrics(chosen.records, summaries)), None)
     title = f"{names[1]} against {names[0]}" if chosen.is_pair else f"{len(names)} runs against each other"
     return render_template(
         request,
         "compare.html",
         chosen=chosen,
         title=title,
-        runs=[_run_facts(chosen, place) for place in range(len(names))],
-        pairs=_pair_links(chosen),
+        letters=run_labels(len(names)),
+        max_letters=MAX_LETTERS,
+        is_large=max(record.num_samples for record in chosen.records) > LARGE,
         metrics=metrics,
         adjustments=adjustments(len(names)),
-        metric=request.parameters.get("metric") or default_metric(chosen),
+        metric=request.parameters.get("metric") or main,
         sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
 
@@ -426,45 +413,24 @@ def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     """The finished runs that a run can be compared with, newest first; those on the same dataset, if there are any."""
     first = chosen.records[0] if chosen.records else None
     found = [run for run in chosen.workbench.store.runs(status="finished") if run.run_id not in chosen.runs]
-    same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
-    choices = [
-        (one, format_time(one.created_at), make_url("/compare", run=[*chosen.runs, one.run_id]))
-        for one in (same or found)[:MAX_CHOICES]
-    ]
-    title = "Compare runs" if first is None else f"Compare {first.name}"
-    context: dict[str, Any] = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
-    return render_template(request, "compare.html", **context)
-
-
-def _run_facts(chosen: ComparisonRequest, place: int) -> dict[str, Any]:
-    record = chosen.records[place]
-    others = [run for run in chosen.runs if run != record.run_id]
-    return {
-        "letter": run_labels(place + 1)[-1],
-        "record": record,
-        "time": format_time(record.created_at),
-        "queries": pluralize(record.num_samples, "query", "queries"),
-        "is_finished": record.status is RunStatus.FINISHED,
-        "first_url": chosen.url(run=[record.run_id, *others]) if place else "",
-        "remove_url": chosen.url(run=others) if len(others) > 1 else "",
-    }
-
-
-def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
-    """The address and the text of each pair of several runs."""
-    if chosen.is_pair:
-        return []
-    labels = run_labels(len(chosen.records))
-    pairs = list(combinations(range(len(labels)), 2))
-    listed = pairs if len(pairs) <= MAX_PAIRS else [pair for pair in pairs if pair[0] == 0]
-    return [(chosen.pair_url(*one), f"{labels[one[1]]} against {labels[one[0]]}") for one in listed]
+    same = [record for record in found if first is not None and record.fingerprint == first.fingerprint]
+    return render_template(
+        request,
+        "compare.html",
+        chosen=chosen,
+        title="Compare runs" if first is None else f"Compare {first.name}",
+        first=first,
+        choices=(same or found)[:MAX_CHOICES],
+        same=bool(same),
+    )
 
 
 def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
     """The metrics that all runs have with their names for display, in the order of the last one."""
     store = chosen.workbench.store
     *others, last = (metric_labels(result_summaries(store, run_id)) for run_id in chosen.runs)
-    return {name: label for name, label in last.items() if all(name in one for one in others)}
+    common = set(last).intersection(*others)
+    return {name: label for name, label in last.items() if name in common}
 
 
 def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
@@ -474,9 +440,9 @@ def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any
     if board is None or not board.metrics:
         blocks = _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))
     elif chosen.is_pair:
-        card, fact = comparison_card(board), gold_fact(board, chosen.records)
+        card, fact = comparison_card(board, content.main), gold_fact(board, chosen.records)
     else:
-        leaders, fact = leaderboard_card(board), gold_fact(board, chosen.records)
+        leaders, fact = leaderboard_card(board, content.main), gold_fact(board, chosen.records)
     metric = params.get("metric") or content.main
     return {"content": content, "card": card, "leaders": leaders, "fact": fact, "blocks": blocks, "metric": metric}
 
@@ -521,7 +487,9 @@ def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict
 
 def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
     found = [section for section in sections if section is not None]
-    blocks = [block for one in found for block in (*([Prose(one.lead)] if one.lead else []), *one.blocks)]
+    blocks = [
+        block for section in found for block in (*([Prose(section.lead)] if section.lead else []), *section.blocks)
+    ]
     return blocks or [Prose("These runs have nothing to show here.", tone="muted")]
 
 

@@ -103,15 +103,6 @@ class SampleProposals:
         document = document_key(doc_id) if doc_id else None
         return make_url("/gold/propose", **self.parameters, document=document, kind=kind)
 
-    @property
-    def sentence(self) -> str:
-        """How many proposals there are."""
-        opened = sum(row["is_open"] for row in self.rows)
-        accepted = len(self.rows) - opened
-        parts = [f"{pluralize(opened, 'correction')} proposed"] if opened else []
-        parts += [f"{pluralize(accepted, 'correction')} applied"] if accepted else []
-        return f"{', '.join(parts)}."
-
     @cached_property
     def by_key(self) -> dict[str, list[ProposalRow]]:
         """The proposals about documents, by the key of the document."""
@@ -135,7 +126,9 @@ def sample_proposals(workbench: Workbench, record: RunRecord, sample: Evaluation
         found = workbench.corrections.proposals(record.fingerprint, sample_id=sample.sample_id)
     except AueporaError as error:  # a file that was damaged
         return SampleProposals((), parameters, back, str(error))
-    return SampleProposals([proposal_row(one) for one in found if one.state != "withdrawn"], parameters, back)
+    return SampleProposals(
+        [proposal_row(proposal) for proposal in found if proposal.state != "withdrawn"], parameters, back
+    )
 
 
 def scores_before(
@@ -320,23 +313,9 @@ def gold_page(request: PageRequest) -> Response:
         correction = proposal.correction
         query = make_url("/query", run=correction.run, id=correction.sample_id) if correction.run in records else ""
         groups.setdefault(correction.fingerprint, []).append(proposal_row(proposal, query))
-    datasets = [_gold_dataset(key, names.get(key, ""), rows) for key, rows in groups.items()]
+    datasets = [(fingerprint, names.get(fingerprint, ""), rows) for fingerprint, rows in groups.items()]
     chosen = request.parameters.get("dataset") or next(iter(groups), "")
     return render_template(request, "gold.html", datasets=datasets, chosen=chosen, task=request.app.state.apply_task)
-
-
-def _gold_dataset(fingerprint: str, name: str, rows: Sequence[ProposalRow]) -> dict[str, Any]:
-    """The proposals about one dataset; the name is empty where no run has it any more."""
-    opened = [row for row in rows if row["is_open"]]
-    is_applied = any(row["proposal"].state == "accepted" for row in rows)
-    return {
-        "fingerprint": fingerprint,
-        "name": name,
-        "opened": opened,
-        "ended": [row for row in rows if not row["is_open"]],
-        "effect": make_url("/gold/effect", dataset=fingerprint, proposal=[row["id"] for row in opened]),
-        "applied": make_url("/gold/applied", dataset=fingerprint) if is_applied else "",
-    }
 
 
 # --- the effect on all runs -------------------------------------------------------------------------------------------
@@ -349,29 +328,29 @@ def effect_page(request: PageRequest) -> Response:
     """
     workbench, parameters = request.workbench, request.parameters
     log = workbench.corrections
-    chosen = [log.find(one) for one in dict.fromkeys(parameters.getlist("proposal"))]
+    chosen = [log.find(text) for text in dict.fromkeys(parameters.getlist("proposal"))]
     fingerprint = parameters.get("dataset") or (chosen[0].correction.fingerprint if chosen else "")
     if not fingerprint:
         raise BadValueError("dataset: give the fingerprint of a dataset, or choose at least one proposal")
-    ended = next((one for one in chosen if one.state != "open"), None)
+    ended = next((proposal for proposal in chosen if proposal.state != "open"), None)
     if ended is not None:
         raise ConflictError(
             f"proposal {ended.correction.id} was {ended.state} meanwhile; load the list of proposals again"
         )
-    corrections = [one.correction for one in chosen]
+    corrections = [proposal.correction for proposal in chosen]
     log.check_acceptance(correction.id for correction in corrections)
     accepted = log.accepted(fingerprint)
     every = workbench.store.runs()
-    records = [one for one in every if one.fingerprint == fingerprint]
+    records = [record for record in every if record.fingerprint == fingerprint]
     key = (
         fingerprint,
         *(workbench.version(record) for record in records),
-        *(one.id for one in (*accepted, *corrections)),
+        *(correction.id for correction in (*accepted, *corrections)),
     )
     effects = workbench.cached(
         ("effect of corrections", *key),
         lambda: preview_corrections(workbench.store, corrections, accepted=accepted, records=records),
-        size=lambda found: 1_000 * sum(1 + len(one.metrics) for one in found),
+        size=lambda found: 1_000 * sum(1 + len(effect.metrics) for effect in found),
     )
     changing = [effect for effect in effects if effect.metrics]
     return render_template(
@@ -395,10 +374,10 @@ def effect_blocks(effects: Sequence[RunEffect], results: Mapping[str, ResultSumm
     changing = [effect for effect in effects if effect.metrics]
     names = run_names(effects)
     blocks: list[Block] = []
-    for one in changing[:MAX_SHOWN_RUNS]:
-        found = results[one.record.run_id]
-        sentence = _effect_sentence(names[one.record.run_id], one, found)
-        blocks.append(Details(sentence, _effect_table(one, found), is_open=len(changing) <= MAX_OPEN_RUNS))
+    for effect in changing[:MAX_SHOWN_RUNS]:
+        found = results[effect.record.run_id]
+        sentence = _effect_sentence(names[effect.record.run_id], effect, found)
+        blocks.append(Details(sentence, _effect_table(effect, found), is_open=len(changing) <= MAX_OPEN_RUNS))
     if len(changing) > MAX_SHOWN_RUNS:
         blocks.append(Prose(f"{len(changing) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
     blocks += [Prose(f"{names[effect.record.run_id]}: {effect.why}", "open") for effect in effects if effect.why][
@@ -409,11 +388,11 @@ def effect_blocks(effects: Sequence[RunEffect], results: Mapping[str, ResultSumm
 
 def _effect_sentence(name: str, effect: RunEffect, found: ResultSummaries) -> str:
     """The name of the run with the number of metrics that change, and the first of them."""
-    changed = [one for one in _in_order(effect, found) if one.difference]
+    changed = [metric for metric in _in_order(effect, found) if metric.difference]
     if not changed:
         return f"{name}: no value changes"
     first = changed[0]
-    values = " → ".join("n/a" if one is None else format_value(one) for one in (first.old, first.new))
+    values = " → ".join("n/a" if value is None else format_value(value) for value in (first.old, first.new))
     counts = f"{pluralize(len(changed), 'value')} of {len(effect.metrics)}"
     return f"{name}: {counts} change, {found.label(first.name)} {values}"
 
@@ -425,7 +404,9 @@ def _effect_table(effect: RunEffect, found: ResultSummaries) -> list[Block]:
         for metric in effect.metrics
         if metric.status == "computed" and metric.difference == 0 and not metric.changed
     ]
-    rows = [_effect_row(one, found.label(one.name)) for one in _in_order(effect, found) if one.name not in same]
+    rows = [
+        _effect_row(metric, found.label(metric.name)) for metric in _in_order(effect, found) if metric.name not in same
+    ]
     columns = [
         TableColumn("Metric"),
         *(TableColumn(title, number=True) for title in ("Old", "New", "Difference", "Changed queries")),
@@ -437,7 +418,7 @@ def _effect_table(effect: RunEffect, found: ResultSummaries) -> list[Block]:
 def _in_order(effect: RunEffect, found: ResultSummaries) -> list[MetricEffect]:
     """The metrics of a run, the main one first, those without a new value last."""
     names = [found.main, *found.ranked, *(metric.name for metric in effect.metrics)]
-    return sorted(effect.metrics, key=lambda one: (one.status != "computed", names.index(one.name)))
+    return sorted(effect.metrics, key=lambda metric: (metric.status != "computed", names.index(metric.name)))
 
 
 def _effect_row(effect: MetricEffect, label: str) -> Row:
@@ -475,11 +456,11 @@ def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
             MetricEffect(
                 summary.name,
                 summary.signature or "",
-                summary.details["corrections"].get("value_before"),
+                summary.details.corrections.get("value_before"),
                 summary.value if summary.defined else None,
             )
             for summary in result_summaries(workbench.store, record.run_id)
-            if summary.details.get("corrections")
+            if summary.details.corrections
         ),
     )
 
@@ -497,22 +478,6 @@ class ApplyTask:
     unfinished: list[str] = field(default_factory=list)
     """What has no new number, in words."""
     is_active: bool = True
-
-    @property
-    def tone(self) -> str:
-        """The tone of the message."""
-        return "bad" if self.error else "" if self.is_active else "open" if self.unfinished else "good"
-
-    @property
-    def sentence(self) -> str:
-        """The state in words."""
-        if self.error:
-            return f"The corrections were not applied to all runs: {self.error}"
-        runs = f"{self.done:,} of {pluralize(self.total, 'run')}"
-        if self.is_active:
-            return f"Scoring with the corrected gold: {runs} done."
-        rest = f" {'; '.join(self.unfinished[:5])}." if self.unfinished else ""
-        return f"{runs} scored with the corrected gold. The old numbers are kept.{rest}"
 
     def add_progress(self, done: int, total: int) -> None:
         """Note the number of finished runs and of all."""
@@ -538,7 +503,7 @@ def apply(request: PageRequest) -> Response:
     ids = list(dict.fromkeys(fields.getlist("proposal")))
     if not fingerprint:
         raise BadValueError("dataset: give the fingerprint of the dataset")
-    for correction in [log.find(one).correction for one in ids]:
+    for correction in [log.find(text).correction for text in ids]:
         if correction.fingerprint != fingerprint:
             raise BadValueError(f"proposal: {correction.id} is of another dataset")
     start_task(request, fingerprint, by, lambda: log.accept(ids, by=by))

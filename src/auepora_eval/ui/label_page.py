@@ -20,7 +20,7 @@ from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.labels import UNCLEAR, unclear_reason
 from ..labels.batch import LabelBatch
 from ..labels.batch_items import BatchItem
-from ..labels.choices import UNCLEAR_KEY, LabelChoice
+from ..labels.choices import UNCLEAR_KEY
 from ..labels.items import ShownDocument
 from ..labels.names import MAX_NAME, MAX_TEXT, check_annotator, release_name
 from ..labels.queue import ItemDisagreement, LabelQueue, Submission
@@ -161,9 +161,9 @@ def read_number(batch: LabelBatch, text: str) -> int | None:
 def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str, Any]:
     """The question to the annotator, what can be chosen, and the instructions; of an item with equal answers, once."""
     has_equal_answers = item is not None and item.has_equal_answers
-    choices = [describe_choice(choice) for choice in batch.choices]
+    choices = batch.choices
     if has_equal_answers and batch.scale is None:
-        choices = [choice for choice in choices if choice["value"] in ("both", "neither")]
+        choices = tuple(choice for choice in choices if choice.name in ("both", "neither"))
     return {
         "summary": SUMMARIES[batch.purpose],
         "question": batch.question,
@@ -178,33 +178,18 @@ def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str,
     }
 
 
-def describe_choice(choice: LabelChoice) -> dict[str, str]:
-    """A choice as a button; its key is shown apart from the text."""
-    text = choice.text.removeprefix(f"{choice.name}: ")
-    return {
-        "key": choice.key,
-        "value": choice.name,
-        "name": choice.text,
-        "text": "" if text == choice.key else text,
-    }
-
-
 def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[ItemDisagreement] = ()) -> dict[str, int]:
     """The progress of this annotator alone; where items are ``disputed``, of the decisions about them."""
-    own = queue.annotator_progress(annotator)
     if disputed:
-        return {
-            "labelled": sum(one.adjudicated for one in disputed),
-            "unclear": 0,
-            "skipped": 0,
-            "total": len(disputed),
-            "waiting": 0,
-        }
+        decided = sum(disagreement.adjudicated for disagreement in disputed)
+        return {"labelled": decided, "unclear": 0, "skipped": 0, "total": len(disputed), "waiting": 0}
+    own = queue.annotator_progress(annotator)
+    total = own.labelled + own.unclear + own.skipped + own.remaining
     return {
         "labelled": own.labelled,
         "unclear": own.unclear,
         "skipped": own.skipped,
-        "total": own.labelled + own.unclear + own.skipped + own.remaining,
+        "total": total,
         "waiting": own.waiting,
     }
 
@@ -215,12 +200,12 @@ def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
     def shown(text: str, part: str, limit: int = ANSWER_LENGTH) -> ShownText | None:
         return show_text(text, found.url(item.number, page="text", part=part), limit=limit) if text else None
 
-    def shown_document(place: int, one: ShownDocument, name: str) -> dict[str, Any]:
-        title = f"Document {place}" if one.rank or not item.answers else "Relevant, not retrieved"
+    def shown_document(place: int, document: ShownDocument, name: str) -> dict[str, Any]:
+        title = f"Document {place}" if document.rank or not item.answers else "Relevant, not retrieved"
         return {
-            "title": f"{title}: {one.doc_id}" if one.doc_id else title,
-            "note": "● relevant" if one.gold else "",
-            "text": shown(one.text, f"{name}-{place}", DOCUMENT_LENGTH),
+            "title": f"{title}: {document.doc_id}" if document.doc_id else title,
+            "note": "● relevant" if document.gold else "",
+            "text": shown(document.text, f"{name}-{place}", DOCUMENT_LENGTH),
         }
 
     return {
@@ -232,7 +217,10 @@ def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
             shown(reference, f"reference-{place}") for place, reference in enumerate(item.references, start=1)
         ],
         "documents": [
-            (_DOCUMENT_TITLES[name], [shown_document(place, one, name) for place, one in enumerate(listed, start=1)])
+            (
+                _DOCUMENT_TITLES[name],
+                [shown_document(place, document, name) for place, document in enumerate(listed, start=1)],
+            )
             for name, listed in group_documents(item).items()
         ],
     }
@@ -321,7 +309,9 @@ def show_item(
     if found.adjudicates:
         listed = queue.disagreements(found.annotator, found.others)
         disputed = {item.number: item for item in listed if item.problem is None}
-        number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
+        number = number or next(
+            (disagreement.number for disagreement in disputed.values() if not disagreement.adjudicated), None
+        )
         if number is not None and not is_closed:
             queue.record_shown_labels(found.annotator, number, found.others)
     elif number is None and not is_closed:

@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import re
-import shlex
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -33,7 +32,7 @@ from ..errors import AueporaError, BadValueError, PlanError
 from ..plan.prepare import plan_findings
 from ..plan.source import SUFFIXES, looks_like_plan
 from ..render.blocks import Block
-from ..render.html import format_time, shorten
+from ..render.html import shorten
 from ..render.terminal import escape_control_characters
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
@@ -121,7 +120,7 @@ class LiveRun:
         looks = (
             0 if self.stop is None else max((len(result["path"]) for result in self.stop.results.values()), default=0)
         )
-        shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}{bool(one.where)}" for one in self.shown]
+        shape = [f"{value.key}{value.ratio is not None}{bool(value.note)}{bool(value.where)}" for value in self.shown]
         return " ".join([self.record.run_id, self.stage.replace(" ", "-"), str(looks), *shape])
 
 
@@ -156,15 +155,15 @@ class LiveFeed:
                 *_output_values(record, done, failed, reasons, seconds),
                 *_judging_values(_current_judging(record)),
             )
-            newest: tuple[ProgressValue, ...] = ()
-            metrics = newest
+            run = LiveRun(record, stage, values, self._stop_plan(record))
             if done and "rescoring" not in stage:
                 newest, metrics = _newest_answer(store, record, done), self._first_metrics(record, done)
-            found.append(LiveRun(record, stage, values, self._stop_plan(record), newest, metrics))
+                run = replace(run, newest=newest, metrics=metrics)
+            found.append(run)
         with self._lock:
-            self._metrics = {one.record.run_id: self._metrics.get(one.record.run_id, (0, ())) for one in found}
-            calling = {one.record.run_id for one in found if one.stage == "calling"}
-            self._history = {run_id: one for run_id, one in self._history.items() if run_id in calling}
+            self._metrics = {run.record.run_id: self._metrics.get(run.record.run_id, (0, ())) for run in found}
+            calling = {run.record.run_id for run in found if run.stage == "calling"}
+            self._history = {run_id: history for run_id, history in self._history.items() if run_id in calling}
         return found
 
     def _stop_plan(self, record: RunRecord) -> StopPlan | None:
@@ -243,14 +242,10 @@ class LiveFeed:
             found = self.read()
         except AueporaError as error:
             return _event("problem", {"error": str(error)})
-        runs = [
-            {
-                "id": one.record.run_id,
-                "key": one.key,
-                "values": {value.key: [value.text, value.note, value.ratio] for value in one.shown},
-            }
-            for one in found
-        ]
+        runs = []
+        for run in found:
+            values = {value.key: [value.text, value.note, value.ratio] for value in run.shown}
+            runs.append({"id": run.record.run_id, "key": run.key, "values": values})
         return _event("progress", {"runs": runs})
 
 
@@ -341,9 +336,13 @@ def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[P
     planned = []
     with suppress(AueporaError):
         planned = resolve_metrics(record.plan.get("metrics") or (), conventions)
-    chosen = [one for one in planned if isinstance(one, BatchMetric) and not is_judged(one) and not one.asks_models]
-    first = [one for one in chosen if one.name in primary]
-    others = [one for one in chosen if one.name not in primary]
+    chosen = [
+        metric
+        for metric in planned
+        if isinstance(metric, BatchMetric) and not is_judged(metric) and not metric.asks_models
+    ]
+    first = [metric for metric in chosen if metric.name in primary]
+    others = [metric for metric in chosen if metric.name not in primary]
     outputs = {
         output.position: output.output for output in store.outputs(record.run_id, repeat=0, positions=range(count))
     }
@@ -355,14 +354,14 @@ def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[P
         ):
             if result.defined:
                 ends = interval_numbers(result) or "no interval"
-                note = f"{ends}, n = {result.details.get('num_samples', 0):,}"
+                note = f"{ends}, n = {result.details.num_samples:,}"
                 yield ProgressValue(
                     f"metric {result.name}", display_name(result), metric_number(result, result.value), note
                 )
 
 
 def _reasons_text(reasons: Mapping[str, int]) -> str:
-    ordered = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [f"{reason} {count:,}" for reason, count in ordered[:5]]
     rest = sum(count for _, count in ordered[5:])
     return ", ".join([*shown, *([f"others {rest:,}"] if rest else [])])
@@ -381,7 +380,7 @@ def live_page(request: PageRequest, template: str = "live.html") -> Response:
     """The runs in progress and those that ended lately; also without the rest of the page."""
     workbench = request.workbench
     found: list[LiveRun] = request.app.state.live_feed.read()
-    shown = {one.record.run_id for one in found}
+    shown = {run.record.run_id for run in found}
     since = utc_now() - RECENT
     ended = [
         run
@@ -391,14 +390,12 @@ def live_page(request: PageRequest, template: str = "live.html") -> Response:
     return render_template(
         request,
         template,
-        active=[one for one in found if one.is_active],
-        interrupted=[one for one in found if not one.is_active],
+        active=[run for run in found if run.is_active],
+        interrupted=[run for run in found if not run.is_active],
         ended=ended[:MAX_ENDED],
         stages=STAGES,
-        store_option=f" --store {shlex.quote(workbench.label)}",
-        time_text=format_time,
         age=lambda moment: _duration((utc_now() - moment).total_seconds()),
-        path_of=lambda one: render_blocks(_path_blocks(workbench, one)),
+        path_of=lambda run: render_blocks(_path_blocks(workbench, run)),
     )
 
 
@@ -415,11 +412,10 @@ def _path_blocks(workbench: Workbench, run: LiveRun) -> list[Block]:
         return []
     register = read_register(workbench.store, [run.record.fingerprint], run.stop.runs).to_dict()
     progress = {"samples": run.record.num_samples, "known_before": run.stop.known_before}
-    return [
-        block
-        for name in run.stop.designs
-        for block in sequential_path(name, run.stop.test(name, progress, register), in_progress=True)
-    ]
+    blocks: list[Block] = []
+    for name in run.stop.designs:
+        blocks += sequential_path(name, run.stop.test(name, progress, register), in_progress=True)
+    return blocks
 
 
 # --- plans, read-only ------------------------------------------------------------------------------------------------
@@ -466,7 +462,6 @@ def plans_page(request: PageRequest) -> Response:
         plans=[_cached_plan(workbench, path) for path in paths],
         is_complete=is_complete,
         runs=workbench.store.runs(limit=MAX_ENDED),
-        time_text=format_time,
     )
 
 
@@ -580,9 +575,9 @@ def _mask_line(line: str, secrets: Secrets) -> str:
         return found[0] if is_shown else f"{found['before']}{REDACTED}"
 
     line = secrets.message(line)
-    for one in _ASSIGNMENTS:
-        line = one.sub(mask, line)
-    words = (REDACTED if looks_like_secret(one.strip("\"',{}[]")) else one for one in re.split(r"(\s+)", line))
+    for pattern in _ASSIGNMENTS:
+        line = pattern.sub(mask, line)
+    words = (REDACTED if looks_like_secret(word.strip("\"',{}[]")) else word for word in re.split(r"(\s+)", line))
     return "".join(words)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from ..core.results import UNITS, registered_name
 from ..core.types import MetricResult
-from ..render.html import metric_range, seconds_text
+from ..render.html import format_time, metric_range, seconds_text
 from ..store.records import utc_now
 
 MINUS = "\u2212"
@@ -56,6 +57,13 @@ def metric_difference(result: MetricResult, difference: float) -> str:
     if not any(digit in text for digit in "123456789"):
         return "= 0"
     return f"{'+' if difference > 0 else MINUS}{text}"
+
+
+def time_of(text: str) -> str:
+    """A time in ISO format, as the other times; another text as it is."""
+    with suppress(ValueError):
+        return format_time(datetime.fromisoformat(text))
+    return text
 
 
 def time_ago(moment: datetime, now: datetime | None = None) -> str:

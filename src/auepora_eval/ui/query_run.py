@@ -226,8 +226,12 @@ def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, a
         raise BadValueError(f"repeat: {record.run_id} has {pluralize(record.repeats, 'repeat')}; the first is 0")
     columns = run_columns(workbench, record)
     position = find_position(workbench, record, address.sample_id)
-    if position is None:
-        return QueryRun(columns, letter, place, position, sample=None, repeat=repeat, output=None)
-    output = stored_output(workbench.store, record, position, repeat=repeat)
-    sample = sample_at(workbench.store, record, position)
-    return QueryRun(columns, letter, place, position, sample=sample, repeat=repeat, output=output)
+    return QueryRun(
+        columns=columns,
+        letter=letter,
+        place=place,
+        position=position,
+        sample=None if position is None else sample_at(workbench.store, record, position),
+        repeat=repeat,
+        output=None if position is None else stored_output(workbench.store, record, position, repeat=repeat),
+    )

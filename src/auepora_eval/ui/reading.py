@@ -80,15 +80,15 @@ Packed = tuple[SampleRow[DocumentRow], PackedOutput | None] | None
 
 
 def _read_row(row: QueryRow, packed: Sequence[Packed]) -> dict[str, Any]:
-    sample = next(one[0] for one in packed if one is not None)
+    sample = next(pair[0] for pair in packed if pair is not None)
     reference = shorten_text(" / ".join(_references(sample)[:3]))
     words = content_words(reference)
-    texts = [shorten_text(_answer_text(one)) for one in packed]
+    texts = [shorten_text(_answer_text(pair)) for pair in packed]
     changed = difference_marks(texts)
     sides = []
-    for number, (one, side, text) in enumerate(zip(packed, row.sides, texts, strict=True)):
+    for number, (pair, side, text) in enumerate(zip(packed, row.sides, texts, strict=True)):
         parts = mark_words(text, words, changed[number])
-        sides.append(_side(one, side, parts, "AB"[number] if len(packed) > 1 else ""))
+        sides.append(_side(pair, side, parts, "AB"[number] if len(packed) > 1 else ""))
     labels = [str(value) for value in sample.labels.values()][:4]
     return {"question": shorten_text(sample.query), "reference": reference, "labels": labels, "sides": sides}
 
@@ -96,7 +96,7 @@ def _read_row(row: QueryRow, packed: Sequence[Packed]) -> dict[str, Any]:
 def _references(sample: SampleRow[DocumentRow]) -> list[str]:
     first = sample.reference_answer
     text = first if isinstance(first, str) or first is None else first.text
-    return list(dict.fromkeys(one for one in (text, *sample.reference_answers) if one))
+    return list(dict.fromkeys(reference for reference in (text, *sample.reference_answers) if reference))
 
 
 def _answer_text(packed: Packed) -> str:
@@ -119,7 +119,7 @@ def _side(packed: Packed, side: QuerySide, answer: Sequence[TextPart], letter: s
     if output.ranking_unknown or side.rank is None:
         return shown
     gold = gold_ids(packed[0].relevant_docs or ())
-    ranks = {output.ids.index(one) + 1 for one in gold.intersection(output.ids)}
+    ranks = {output.ids.index(doc_id) + 1 for doc_id in gold.intersection(output.ids)}
     ranks.update([side.rank] if side.rank else [])
     words = _rank_words(sorted(ranks), len(output.ids))
     return shown | {"gold_ranks": sorted(ranks), "rank_text": words, "has_ranking": True}

@@ -78,7 +78,7 @@ def failed_lists(table: QueryTable) -> list[ReviewList]:
     found = []
     (run,) = table.runs
     for name, result in run.results.items():
-        column = run.scores(name) if result.details.get("num_measure_failed") else None
+        column = run.scores(name) if result.details.num_measure_failed else None
         if column is None:
             continue
         codes = column.reason_codes[column.status == Status.MEASURE_FAILED].tolist()
@@ -89,7 +89,7 @@ def failed_lists(table: QueryTable) -> list[ReviewList]:
             found.append(
                 ReviewList(f"{display_name(result)}: {reason.replace('_', ' ') or 'failed'}", count, chosen, name)
             )
-    return sorted(found, key=lambda one: (-one.count, one.title))
+    return sorted(found, key=lambda listed: (-listed.count, listed.title))
 
 
 def unjudged_lists(table: QueryTable) -> list[ReviewList]:
@@ -120,11 +120,6 @@ class DisagreementList:
     """The answers on which they disagree, with the comments of the annotators."""
     problem: str = ""
     """Why there is no list."""
-
-    @property
-    def has_results(self) -> bool:
-        """Whether something is estimated from the batch, which its first example ends."""
-        return self.batch.purpose != "review" and not any(row["is_example"] for row in self.rows)
 
 
 def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[DisagreementList], int]:
@@ -184,7 +179,7 @@ def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_
     journal.refresh()
     if journal.closed is None:
         raise ConflictError("the batch is open; close it before its labels become examples")
-    keys = [one.key for one in _labels_of(journal, record) if one.sample_id == sample_id and not one.tuning]
+    keys = [label.key for label in _labels_of(journal, record) if label.sample_id == sample_id and not label.tuning]
     if not keys:
         raise ConflictError("there is no label of this answer that is not an example already")
     journal.append(*(LabelEvent("tuning", key, at=current_time()) for key in keys))
@@ -203,32 +198,19 @@ def open_drafts(workbench: Workbench) -> Iterator[tuple[LabelBatch, int]]:
                     yield batch, progress.complete
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSet:
-    """A set of samples on the page."""
-
-    set: SampleSet
-    count: int
-    """How many of its samples the run has."""
-
-    def command(self, labels: Path, store: str) -> str:
-        """The command that compares two runs on it; it names the file if the labels folder is not the default."""
-        is_default = labels == default_labels(store)
-        name = self.set.name if is_default else str(sample_set_path(labels, self.set.name))
-        return shlex.join(["auepora", "compare", "RUN_A", "RUN_B", "--samples", name, "--store", store])
-
-
-def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[str]]:
-    """The sets with a sample of the run, and why others cannot be read."""
-    found, problems = [], []
+def listed_sets(labels: Path, table: QueryTable) -> tuple[list[tuple[SampleSet, int]], list[str]]:
+    """The sets with a sample of the run, each with how many it has, and why others cannot be read."""
+    found: list[tuple[SampleSet, int]] = []
+    problems: list[str] = []
     for name in sample_set_names(labels):
         try:
-            one = load_sample_set(labels, name)
+            sample_set = load_sample_set(labels, name)
         except DataFileError as error:
             problems.append(str(error))
             continue
-        count = int(np.count_nonzero(table.with_ids(one.ids)))
-        found += [ListedSet(one, count)] if count else []
+        count = int(np.count_nonzero(table.with_ids(sample_set.ids)))
+        if count:
+            found.append((sample_set, count))
     return found, problems
 
 
@@ -238,26 +220,26 @@ def review_page(request: PageRequest) -> Response:
     records = records_of(workbench, request.parameters)
     record, table = records[-1], query_table(workbench, records[-1:])
     sets, problems = listed_sets(workbench.labels, table)
+    samples = sets[0][0].name if sets else ""
+    if workbench.labels != default_labels(workbench.label):
+        samples = str(sample_set_path(workbench.labels, samples))
     failed, unjudged = failed_lists(table), unjudged_lists(table)
-    params = request.parameters
+    lists, params = [*failed, *unjudged], request.parameters
     has_filter = any(name in params for name in ("q", "where", "sort"))
-    first = [] if has_filter else [*failed, *unjudged][:1]
-    added = [field for one in first for field in one.filter.to_params()]
-    listed = QueryListPage(request, Fields([*params.multi_items(), *added]))
+    added = [] if has_filter or not lists else lists[0].filter.to_params()
+    page = QueryListPage(request, Fields([*params.multi_items(), *added]))
     return render_template(
         request,
         "review.html",
         record=record,
         groups=[("Failed judgements", failed), ("Unjudged documents", unjudged)],
-        list=listed,
-        chosen=next((one for one in [*failed, *unjudged] if one.filter == listed.filter), None),
+        list=page,
+        chosen=next((found for found in lists if found.filter == page.filter), None),
         has_judged=any(name.startswith("judged@") for name in table.metrics),
         drafts=list(open_drafts(workbench)),
         sets=sets,
         problems=problems,
-        labels=workbench.labels,
-        store=workbench.label,
-        rescore=shlex.join(["auepora", "rescore", record.run_id, "-m", "judged@10", "--store", workbench.label]),
+        samples=shlex.quote(samples),
     )
 
 
@@ -320,7 +302,7 @@ def review_sample(request: PageRequest) -> Response:
     record = workbench.find(request.form_fields.get("run", ""))
     for batch in list_batches(workbench.labels):
         is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
-        if is_same and [one.sample_id for one in batch.items] == [sample]:
+        if is_same and [item.sample_id for item in batch.items] == [sample]:
             with suppress(AueporaError):  # a journal that cannot be read
                 if not workbench.queue(batch.id).is_closed:
                     return RedirectResponse(f"/label/{batch.id}", 303)

@@ -63,7 +63,9 @@ def run_texts(record: RunRecord, key: str) -> tuple[str, ...]:
         return record.tags
     if key.startswith(CONFIG):
         name = key.removeprefix(CONFIG)
-        return (config_text(record.config[name]),) if name in record.config else ()
+        value = record.config.get(name, "")
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        return (text,) if name in record.config else ()
     found = {
         "status": record.status.value,
         "dataset": record.dataset_name,
@@ -72,11 +74,6 @@ def run_texts(record: RunRecord, key: str) -> tuple[str, ...]:
         "commit": record.commit,
     }[key]
     return () if found is None else (found,)
-
-
-def config_text(value: Any) -> str:
-    """A value of the configuration as a text."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def parse_run_condition(text: str) -> RunCondition | None:
@@ -93,29 +90,22 @@ def parse_run_condition(text: str) -> RunCondition | None:
         choices = ", ".join(RunStatus)
         raise BadValueError(f"status must be one of {choices}, not '{value[:60]}'{did_you_mean(value, RunStatus)}")
     if key == "began":
-        check_day(value)
+        _require(date.fromisoformat, value, f"began must be a date such as 2026-11-18, not '{value[:60]}'")
     elif key in KEYS or key.startswith(CONFIG):
         if ordered:
             raise BadValueError(f"'{text[:80]}': {key} has no order; write = or !=")
     else:
-        _check_number(text, value)
+        known = f"a condition names a metric, config.KEY, or one of {', '.join(KEYS)}"
+        _require(float, value, f"'{text[:80]}': '{value[:60]}' should be a number; {known}")
     return RunCondition(key, sign, value)
 
 
-def check_day(text: str) -> None:
-    """Raise where a text is no date."""
+def _require(parse: Callable[[str], object], value: str, problem: str) -> None:
+    """Raise where a value cannot be parsed."""
     try:
-        date.fromisoformat(text)
+        parse(value)
     except ValueError:
-        raise BadValueError(f"began must be a date such as 2026-11-18, not '{text[:60]}'") from None
-
-
-def _check_number(text: str, value: str) -> None:
-    try:
-        float(value)
-    except ValueError:
-        known = f"a condition names a metric, config.KEY, or one of {', '.join(KEYS)}"
-        raise BadValueError(f"'{text[:80]}': '{value[:60]}' should be a number; {known}") from None
+        raise BadValueError(problem) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +153,7 @@ class RunFilter:
         """The parameters of the address; a change of the filter leads to its first page."""
         values = {
             "q": self.q,
-            "where": [str(one) for one in self.where],
+            "where": [str(condition) for condition in self.where],
             "col": list(self.columns),
             "baseline": self.baseline,
             "metric": self.metric,
@@ -183,7 +173,7 @@ class RunFilter:
 
     def without(self, condition: RunCondition) -> dict[str, Any]:
         """The parameters of the address without a condition."""
-        return self.to_params(where=[str(one) for one in self.where if one != condition])
+        return self.to_params(where=[str(listed) for listed in self.where if listed != condition])
 
     def accepts(self, record: RunRecord, results: Mapping[str, MetricResult]) -> bool:
         """Whether a run with these results is listed."""
@@ -195,7 +185,11 @@ class RunFilter:
     def check_metrics(self, known: Iterable[str]) -> None:
         """Raise where a condition or the order names a metric that no run has."""
         names = set(known)
-        used = [one.key for one in self.where if one.key not in KEYS and not one.key.startswith(CONFIG)]
+        used = [
+            condition.key
+            for condition in self.where
+            if condition.key not in KEYS and not condition.key.startswith(CONFIG)
+        ]
         for name in used:
             if name not in names:
                 listed = [*KEYS, *sorted(names)]

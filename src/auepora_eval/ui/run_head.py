@@ -41,7 +41,7 @@ LEADING_WORDS = {
     "below-cut": ("because the gold document was ranked too low", "the ranking"),
     "generator": ("although a gold document was in the context", "the generator"),
     "refused": ("because the system declined to answer although it had a gold document", "the rule for refusals"),
-    "failed": ("because the system failed", "the failures"),
+    "failed": ("because the system failed", "the failing system"),
 }
 """By the leading cause, why answers are wrong, and what to work on."""
 THRESHOLD_STEP = 0.1
@@ -59,7 +59,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
     counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
     grouped = {cause for causes in CAUSE_GROUPS.values() for cause in causes}
     parts = CAUSE_GROUPS | {cause.replace("_", "-"): (cause,) for cause in counts if cause not in grouped}
-    first = next(result.name for result in run.results if result.details.get("causes"))
+    first = next(result.name for result in run.results if result.details.causes)
     name = "" if first == result.name else result.name
     num_dropped = 0
     if split and counts.get("not_returned"):
@@ -68,11 +68,11 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
     found = []
     for number, (word, causes) in enumerate(parts.items(), 1):
         present = [cause for cause in causes if counts.get(cause)]
-        count = num_dropped if word == "dropped" else sum(counts[one] for one in present)
+        count = num_dropped if word == "dropped" else sum(counts[cause] for cause in present)
         if word == "retriever":
             count -= num_dropped
         if count:
-            words = DROPPED if word == "dropped" else "; ".join(CAUSES.get(one, one) for one in present)
+            words = DROPPED if word == "dropped" else "; ".join(CAUSES.get(cause, cause) for cause in present)
             found.append((count, number, word, words))
     found.sort(key=itemgetter(0), reverse=True)
     total, start = sum(counts.values()), 0.0
@@ -95,7 +95,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
         )
         start += width
     rule, stability = _threshold_words(run, result)
-    judged = total + int(result.details.get("skipped_answered_right", 0))
+    judged = total + result.details.reasons("skipped").get("answered_right", 0)
     return {
         "metric": display_name(result),
         "total": total,
@@ -130,7 +130,7 @@ def _stability(attribution: MetricResult, correct: MetricResult, limit: float) -
     if np.isin(values[np.isfinite(values)], (0, 1)).all():
         return ""  # any threshold says the same
     leading = {}
-    for threshold in sorted({round(float(one), 6) for one in (*np.linspace(low, high, 5), limit)}):
+    for threshold in sorted({round(float(number), 6) for number in (*np.linspace(low, high, 5), limit)}):
         counts = np.bincount(codes[values < threshold])
         if counts.any():
             leading[threshold] = list(CAUSE_GROUPS)[int(counts.argmax())]
@@ -153,7 +153,7 @@ def _cause_codes(attribution: MetricResult, correct: MetricResult) -> tuple[npt.
         return np.zeros(0, np.intp), np.zeros(0)
     groups = list(CAUSE_GROUPS)
     words = {cause: word for word, causes in reversed(CAUSE_GROUPS.items()) for cause in causes}
-    names = list(attribution.details["causes"])
+    names = list(attribution.details.causes)
     by_cause = np.array([groups.index(words[name]) for name in names if name in words])
     wrong = np.array([key is not None for key in known.keys])
     right = known.with_reason("answered_right")

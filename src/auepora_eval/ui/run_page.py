@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,56 +13,22 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from ..errors import BadValueError, did_you_mean
 from ..gates import GateReport
 from ..io.sample_sets import set_label
-from ..render.html import pluralize, seconds_text, value_text
+from ..render.html import pluralize, seconds_text
 from ..report.explain import Explanation, Influence, explain, explanation_report
 from ..report.pages import build_report, report_html
 from ..report.run_sections import StoredRun, check_stored_gates
-from ..store.records import RunRecord, RunStatus
+from ..store.records import RunRecord
 from ..store.runs import CachedStore
-from .numbers import time_ago
 from .page_request import PageRequest, page_route
 from .run_head import cause_bar, run_sentence
 from .run_rows import condition_link, derivation_url, headline_tiles, outcome_condition
-from .run_tabs import TABS, cause_offer, gold_offers, tab_response
+from .run_tabs import TABS, lacks_gold, right_answers, tab_response
 from .workbench import Workbench, make_url, recorded_response, render_template, run_url
 
 LARGE = 5_000
 """From this number of answers on, what is read from all outputs is added after the page has loaded."""
 
 # --- the page --------------------------------------------------------------------------------------------------------
-
-
-def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
-    """The status of a run that is not finished: a sentence, and how to continue it."""
-    record = run.record
-    if record.status is RunStatus.FINISHED:
-        return None
-    expected = record.num_samples * max(record.repeats, 1)
-    stored = f"{run.counts[0]:,} of {pluralize(expected, 'answer')} are stored."
-    if record.status is RunStatus.RUNNING:
-        return {"text": f"This run is in progress: {stored}", "is_live": True, "command": ""}
-    reasons = {
-        RunStatus.STOPPED: "This run stopped early",
-        RunStatus.INTERRUPTED: "The process of this run ended before the run did",
-        RunStatus.FAILED: "This run failed",
-        RunStatus.ELIMINATED: "This run left its sweep",
-    }
-    why = f" ({record.message})" if record.message else ""
-    again = " --retry-failed" if 0 < run.counts[1] == run.counts[0] else ""
-    command = f"auepora run PLAN.yaml --resume --run {record.run_id}{again} --store {shlex.quote(workbench.label)}"
-    return {"text": f"{reasons[record.status]}{why}: {stored}", "is_live": False, "command": command}
-
-
-def _facts(record: RunRecord) -> list[str]:
-    """Dataset, repeats, duration and commit of a run."""
-    facts = [f"{pluralize(record.num_samples, 'query', 'queries')} of {record.dataset_name}{set_label(record.plan)}"]
-    if record.repeats > 1:
-        facts.append(f"each asked {record.repeats} times")
-    if record.finished_at is not None:
-        facts.append(f"took {seconds_text((record.finished_at - record.created_at).total_seconds())}")
-    if record.commit:
-        facts.append(f"commit {record.commit[:8]}")
-    return facts
 
 
 def _head(request: PageRequest, run: StoredRun, *, is_whole: bool) -> dict[str, Any]:
@@ -73,7 +38,7 @@ def _head(request: PageRequest, run: StoredRun, *, is_whole: bool) -> dict[str, 
     return {
         "causes": causes,
         "sentence": run_sentence(run, check_stored_gates(run) if is_whole else None, causes),
-        "cause_offer": None if causes else cause_offer(workbench, run),
+        "right_by": None if causes else right_answers(workbench, run),
         "tiles": headline_tiles(run),
         "record": run.record,
     }
@@ -91,14 +56,14 @@ def run_page(request: PageRequest) -> HTMLResponse:
     return render_template(
         request,
         "run.html",
-        facts=_facts(record),
-        when=time_ago(record.created_at),
+        set_label=set_label(record.plan),
+        seconds=seconds_text((record.finished_at - record.created_at).total_seconds()) if record.finished_at else "",
         is_large=is_large,
-        status_note=status_notes(workbench, run),
-        has_offers=bool(gold_offers(workbench, record, run.results)),
+        counts=run.counts,
+        is_ungraded=lacks_gold(workbench, run),
         tabs=[
-            (name, one.title, one.count(run) if one.count else None, make_url(run_url(record), tab=name, **filters))
-            for name, one in TABS.items()
+            (name, part.title, part.count(run) if part.count else None, make_url(run_url(record), tab=name, **filters))
+            for name, part in TABS.items()
         ],
         tab=tab,
         panel=panel,
@@ -133,27 +98,21 @@ def derivation_page(request: PageRequest) -> HTMLResponse:
         influences = [("Lowest scores", found.reduction.lowest), ("Highest scores", found.reduction.highest)]
         found = replace(found, reduction=replace(found.reduction, lowest=(), highest=()))
     report = explanation_report(found)
+    subject = found.run if found.query is None else f"query {found.query.sample_id}"
     return render_template(
         request,
         "derivation.html",
         record=record,
-        title=_derivation_title(found),
+        title=f"{found.card.title} of {subject}",
         report=report,
         sections=[section for section in report.sections if section.blocks],
         links=_derivation_links(record, found, metric),
         whole=derivation_url(record, metric),
         whole_drawer=derivation_url(record, metric, fragment=True),
+        metric_name=metric,
         metric=found.card.title,
-        has_outcomes=any(one.outcome != "scored" for _, listed in influences for one in listed),
-        influences=[
-            (title, [_influence_row(record, metric, one) for one in listed]) for title, listed in influences if listed
-        ],
+        influences=influences,
     )
-
-
-def _derivation_title(explanation: Explanation) -> str:
-    of = explanation.run if explanation.query is None else f"query {explanation.query.sample_id}"
-    return f"{explanation.card.title} of {of}"
 
 
 def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[dict[str, str]]:
@@ -168,17 +127,6 @@ def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) 
         for outcome, count in numbers
         if count
     ]
-
-
-def _influence_row(record: RunRecord, metric: str, one: Influence) -> dict[str, Any]:
-    return {
-        "sample_id": one.sample_id,
-        "score": value_text(one.score),
-        "outcome": "" if one.outcome == "scored" else one.outcome,
-        "query": make_url("/query", run=record.run_id, id=one.sample_id),
-        "url": derivation_url(record, metric, one.sample_id),
-        "drawer": derivation_url(record, metric, one.sample_id, fragment=True),
-    }
 
 
 # --- the static report -----------------------------------------------------------------------------------------------

@@ -65,11 +65,10 @@ def score_groups(run: StoredRun) -> list[tuple[Target, list[dict[str, Any]]]]:
 def metric_row(run: StoredRun, result: MetricResult) -> dict[str, Any]:
     """A metric of a run with its links, as the templates show it."""
     record, details, name = run.record, result.details, result.name
-    notes = [] if result.defined else [str(details.get("undefined_because") or "no sample was scored")]
-    if details.get("num_system_failed"):
-        counted = details.get("num_samples", 0) > details.get("num_scored", 0)
-        notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
-    notes += [*coverage_notes(result), alternative_values(result)]
+    notes = [] if result.defined else [str(details.undefined_because or "no sample was scored")]
+    if details.num_system_failed:
+        notes.append(f"failed answers are {'counted at the worst value' if details.counts_failures else 'left out'}")
+    notes = [alternative_values(result), *notes, *coverage_notes(result)]
     value, _, unit = (metric_number(result, result.value) if result.defined else "–").partition(" ")
     return {
         "name": name,
@@ -102,19 +101,19 @@ def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
     low, high = run.definitions[result.name].range
     if math.isfinite(high) or not math.isfinite(low):
         return low, high
-    others = [one for one in run.results if one.target is result.target and one.interval is not None]
-    return low, SCALE_MARGIN * max((one.interval[1] for one in others if one.interval is not None), default=0.0)
+    others = [other for other in run.results if other.target is result.target and other.interval is not None]
+    return low, SCALE_MARGIN * max((other.interval[1] for other in others if other.interval is not None), default=0.0)
 
 
 def _count_link(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples in the value: those with a score, and failed answers where they count."""
     details = result.details
-    count, scored = details.get("num_samples"), details.get("num_scored")
-    if count is None:
+    count = details.num_samples
+    if not details.counts_samples:
         return None
-    if count == scored:
+    if count == details.num_scored:
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "scored"))
-    if scored is not None and count == scored + details.get("num_failed", 0):
+    if details.counts_outcomes and count == details.num_scored + details.num_failed:
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "skipped", "!="))
     return condition_link(record, f"{count:,}")
 
@@ -122,10 +121,10 @@ def _count_link(record: RunRecord, result: MetricResult) -> dict[str, str] | Non
 def _left_out(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples without a score, and why; of several reasons the number, and all in the note."""
     reasons: list[tuple[int, str, str]] = []
-    for outcome, word in (("skipped", ""), ("failed", "failed: ")):
-        found = result.details.reasons(outcome)
+    totals = {"skipped": result.details.num_skipped, "failed": result.details.num_failed}
+    for outcome, total in totals.items():
+        found, word = result.details.reasons(outcome), "failed: " if outcome == "failed" else ""
         reasons += [(count, f"{word}{reason}", f"{outcome}:{reason}") for reason, count in found.items()]
-        total = result.details.get(f"num_{outcome}", 0)
         if total and not found:
             reasons.append((total, outcome, outcome))
     if not reasons:
@@ -148,14 +147,14 @@ def headline_tiles(run: StoredRun) -> list[dict[str, Any]]:
     """
     by_name = {result.name: result for result in run.results if result.defined}
     plan = run.record.plan
-    latency = [one for one in by_name.values() if one.target is TargetCategory.LATENCY]
-    latency = [*(one for one in latency if one.name.startswith("quantile_latency")), *latency][:1]
+    latency = [result for result in by_name.values() if result.target is TargetCategory.LATENCY]
+    latency = [*(result for result in latency if result.name.startswith("quantile_latency")), *latency][:1]
     primary = plan.get("primary") or rank_metrics(run.record, run.results)[:3]
-    guardrails = plan.get("guardrails") or [name for name, one in by_name.items() if _is_loss_rate(run, one)]
+    guardrails = plan.get("guardrails") or [name for name, result in by_name.items() if _is_loss_rate(run, result)]
     names = dict.fromkeys([*primary, *guardrails])
     found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency]
     shown = [*found[: MAX_TILES - len(latency)], *latency]
-    return [_tile(metric_row(run, one)) for one in shown]
+    return [_tile(metric_row(run, result)) for result in shown]
 
 
 def _is_loss_rate(run: StoredRun, result: MetricResult) -> bool:
@@ -179,8 +178,8 @@ def sliced_result(run: StoredRun, name: str) -> MetricResult | None:
     """The metric of the slices beside the table: the chosen one, else that of answers, else the main one."""
     answers = answers_result(run)
     wanted = (name, "" if answers is None else answers.name, run.main_metric)
-    found = [run.find_result(one) for one in wanted]
-    return next((one for one in found if one is not None and one.slices), None)
+    found = [run.find_result(metric) for metric in wanted]
+    return next((result for result in found if result is not None and result.slices), None)
 
 
 def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]]:
@@ -197,7 +196,7 @@ def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]
                     "link": condition_link(run.record, group, condition),
                     "value": metric_number(part, part.value),
                     "bar": value_bar(part, low, high),
-                    "count": part.details.get("num_samples", 0),
+                    "count": part.details.num_samples,
                     "is_uncertain": bool(interval_flags(part)),
                 }
             )

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from markupsafe import escape
-
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..core.results import display_name, metric_labels, system_cost
 from ..core.types import MetricResult
@@ -19,7 +17,7 @@ from ..render.html import interval_text, pluralize, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .numbers import metric_difference, metric_number, time_ago
+from .numbers import metric_difference, metric_number
 from .run_filter import CONFIG, RunFilter, run_texts
 from .workbench import Workbench, make_url
 
@@ -53,20 +51,20 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     """The results of each run; those that have not changed since the last request are not read again."""
     times = latest_result_times(workbench.store)
     known: dict[str, ResultSummaries] = workbench.cached(("", "runs"), dict, size=4_000_000)
-    found = {
-        record.run_id: earlier
-        for record in records
-        if (earlier := known.get(record.run_id)) is not None and earlier.version == times.get(record.run_id)
-    }
+    found: dict[str, ResultSummaries] = {}
+    for record in records:
+        earlier = known.get(record.run_id)
+        if earlier is not None and earlier.version == times.get(record.run_id):
+            found[record.run_id] = earlier
     missing = [record for record in records if record.run_id not in found]
-    summaries = all_result_summaries(workbench.store, [one.run_id for one in missing if one.run_id in times])
-    for one in missing:
-        results = {result.name: result for result in summaries.get(one.run_id, ())}
+    summaries = all_result_summaries(workbench.store, [record.run_id for record in missing if record.run_id in times])
+    for record in missing:
+        results = {result.name: result for result in summaries.get(record.run_id, ())}
         for result in results.values():
             result.slices = {}
             result.details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
-        ranked = rank_metrics(one, list(results.values()))
-        found[one.run_id] = ResultSummaries(times.get(one.run_id), results, ranked)
+        ranked = rank_metrics(record, list(results.values()))
+        found[record.run_id] = ResultSummaries(times.get(record.run_id), results, ranked)
     known.clear()  # without deleted runs
     known.update(found)
     equal = equal_metrics(records, {run_id: list(summary.by_name.values()) for run_id, summary in found.items()})
@@ -149,7 +147,7 @@ class RunRow:
     def num_unmeasured(self) -> int:
         """The number of queries that the main metric could not score, such as those on which a judge failed."""
         main = self.results.find("")
-        return 0 if main is None else int(main.details.get("num_measure_failed") or 0)
+        return 0 if main is None else main.details.num_measure_failed
 
     @property
     def seconds(self) -> float | None:
@@ -165,8 +163,8 @@ class RunRow:
     @property
     def most_judged(self) -> MetricResult | None:
         """The result with a judged proportion of the returned documents that reads the most of them."""
-        judged = [one for one in self.results.by_name.values() if one.details.get("judged") is not None]
-        return max(judged, key=lambda one: one.details.get("judged_depth") or math.inf, default=None)
+        judged = [result for result in self.results.by_name.values() if result.details.judged is not None]
+        return max(judged, key=lambda result: result.details.judged_depth or math.inf, default=None)
 
     @property
     def cost(self) -> float | None:
@@ -174,16 +172,6 @@ class RunRow:
         total = (self.record.usage or {}).get("total")
         found = total.get("cost") if isinstance(total, Mapping) else None
         return float(found) if isinstance(found, int | float) else None
-
-    @property
-    def tags(self) -> list[tuple[str, Any]]:
-        """Each tag, and the same unchanged for the value of a field."""
-        return [(tag, escape(tag)) for tag in self.record.tags]
-
-    @property
-    def when(self) -> str:
-        """When the run began, as people say it."""
-        return time_ago(self.record.created_at)
 
 
 def sort_records(
@@ -213,7 +201,7 @@ def _sort_value(row: RunRow, key: str) -> Any:
         return None if value is None else (not is_number, value if is_number else str(value))
     if key in EXTRAS:
         failures, judged = row.counts[1] + row.num_unmeasured, row.most_judged
-        share = None if judged is None else judged.details["judged"]
+        share = None if judged is None else judged.details.judged
         costs = {"cost": row.cost, "system_cost": row.system_cost}
         return {"failures": failures, "judged": share, "duration": row.seconds, **costs}[key]
     result = None if row.is_unusable else row.results.find("" if key == "metric" else key)
@@ -252,26 +240,11 @@ class RunColumn:
     baseline: RunRecord | None = None
 
     @property
-    def has_base(self) -> bool:
-        """Whether it shows differences to the baseline."""
-        return self.baseline is not None and self.kind == "metric"
-
-    @property
     def kind(self) -> str:
         """What it shows: ``config``, ``metric`` or ``extra``."""
         if self.key.startswith(CONFIG):
             return "config"
         return "extra" if self.key in EXTRAS else "metric"
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnChoice:
-    """A column that can be chosen."""
-
-    key: str
-    title: str
-    note: str
-    is_shown: bool
 
 
 def varied_settings(records: Sequence[RunRecord]) -> dict[str, Counter[str]]:
@@ -312,7 +285,7 @@ class RunTable:
         self.results, self.baseline = results, baseline
         shown = list(page)
         if baseline is not None:
-            shown = [baseline, *(one for one in page if one.run_id != baseline.run_id)]
+            shown = [baseline, *(record for record in page if record.run_id != baseline.run_id)]
         counts = count_answers(workbench, shown)
         self.rows = []
         for record in shown:
@@ -320,9 +293,9 @@ class RunTable:
             row = RunRow(record, results[record.run_id], counts[record.run_id], is_baseline=is_baseline)
             self.rows.append(row)
         self.settings = varied_settings(listed)
-        self.metrics = Counter(name for one in listed for name in results[one.run_id].by_name)
+        self.metrics = Counter(name for record in listed for name in results[record.run_id].by_name)
         self.primary = default_metrics(listed, results)
-        self.labels = metric_labels(*[results[one.run_id].by_name.values() for one in listed])
+        self.labels = metric_labels(*[results[record.run_id].by_name.values() for record in listed])
         self.columns = self._columns(run_filter)
         self._fill_rows()
 
@@ -343,8 +316,11 @@ class RunTable:
             values = self.settings.get(key, Counter())
             usual = values.most_common(1)[0][0] if values else ""
             return RunColumn(key, key.removeprefix(CONFIG), usual, is_number=_is_number(usual))
-        found = [one for row in self.rows if (one := row.results.by_name.get(key)) is not None and one.defined]
-        ends = [end for one in found if one.interval is not None for end in one.interval]
+        results = [row.results.by_name.get(key) for row in self.rows]
+        ends: list[float] = []
+        for result in results:
+            if result is not None and result.defined:
+                ends += result.interval or ()
         scale = (min(ends), max(ends)) if ends and min(ends) < max(ends) else None
         base = None if self.baseline is None else self.results[self.baseline.run_id].by_name.get(key)
         return RunColumn(key, self.labels.get(key, key), scale=scale, base=base, baseline=self.baseline)
@@ -383,18 +359,14 @@ class RunTable:
         return RunCell("" if cost is None else f"{cost:.4g}")
 
     @property
-    def choices(self) -> list[tuple[str, list[ColumnChoice]]]:
-        """What the menu of columns offers, in groups."""
-        shown = {column.key for column in self.columns}
-        settings = []
-        for key, values in self.settings.items():
-            settings.append(ColumnChoice(key, key.removeprefix(CONFIG), f"{len(values)} values", key in shown))
-        names = dict.fromkeys([*(name for name in self.primary if name in self.metrics), *sorted(self.metrics)])
-        metrics = []
-        for name in names:
-            note = "primary" if name in self.primary else ""
-            metrics.append(ColumnChoice(name, self.labels[name], note, name in shown))
-        extras = [ColumnChoice(key, title, "", key in shown) for key, title in EXTRAS.items()]
+    def choices(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
+        """What the menu of columns offers, in groups: key, title and note of each column."""
+        settings = [(key, key.removeprefix(CONFIG), f"{len(values)} values") for key, values in self.settings.items()]
+        primary = [name for name in self.primary if name in self.metrics]
+        others = [name for name in sorted(self.metrics) if name not in primary]
+        metrics = [(name, self.labels[name], "primary") for name in primary]
+        metrics += [(name, self.labels[name], "") for name in others]
+        extras = [(key, title, "") for key, title in EXTRAS.items()]
         return [("Settings that differ", settings), ("Metrics", metrics), ("More", extras)]
 
 
@@ -408,8 +380,8 @@ def _is_number(text: str) -> bool:
 
 def _metric_cell(column: RunColumn, row: RunRow) -> RunCell:
     """The value of a metric, its interval on the scale of the column, and the difference to the baseline."""
-    one = row.results.by_name.get(column.key)
-    if one is None or not one.defined:
+    result = row.results.by_name.get(column.key)
+    if result is None or not result.defined:
         return RunCell()
     low, high = column.scale or (0.0, 0.0)
     base, baseline = column.base, column.baseline
@@ -417,11 +389,11 @@ def _metric_cell(column: RunColumn, row: RunRow) -> RunCell:
     is_same = baseline is not None and baseline.fingerprint == row.record.fingerprint
     if base is not None and base.defined and is_same:  # on other questions a difference says nothing
         place = (base.value - low) / (high - low) if column.scale else None
-        difference = "base" if row.is_baseline else metric_difference(one, one.value - base.value)
-    ends = f", 95 % interval {interval_text(one.interval)}" if one.interval is not None else ""
-    note = f"{display_name(one)} {value_text(one.value)}{ends}, n = {one.details.get('num_samples', 0):,}"
+        difference = "base" if row.is_baseline else metric_difference(result, result.value - base.value)
+    ends = f", 95 % interval {interval_text(result.interval)}" if result.interval is not None else ""
+    note = f"{display_name(result)} {value_text(result.value)}{ends}, n = {result.details.num_samples:,}"
     return RunCell(
-        metric_number(one, one.value), note, bar=value_bar(one, low, high), base=place, difference=difference
+        metric_number(result, result.value), note, bar=value_bar(result, low, high), base=place, difference=difference
     )
 
 
@@ -446,10 +418,10 @@ def _judged_cell(row: RunRow) -> RunCell:
     found = row.most_judged
     if found is None:
         return RunCell()
-    depth = found.details.get("judged_depth")
+    depth = found.details.judged_depth
     of = "of all" if depth is None else f"of the first {depth}"
     below = Condition("metric", found.name, operator="<", value="1")
     url = make_url("/queries", run=row.record.run_id, where=str(below), sort=below.key)
-    share = f"{100 * found.details['judged']:.0f} %"
+    share = f"{100 * (found.details.judged or 0.0):.0f} %"
     label = f"{share} {of} documents of {row.record.name:.60} are judged: show the queries below 1"
     return RunCell(share, note=of, url=url, label=label)

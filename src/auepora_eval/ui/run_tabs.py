@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -14,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from ..core.results import display_name, sequential_details, two_stage_details
-from ..core.types import MetricResult, TargetCategory
+from ..core.types import TargetCategory
 from ..queries.filters import Condition
 from ..render.blocks import Figure, ReportSection
 from ..render.charts.chart import Chart
@@ -40,7 +39,6 @@ from ..report.score_sections import (
 )
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
-from ..store.runs import samples_contain
 from .page_request import Fields, PageRequest
 from .query_list import QueryListPage
 from .run_rows import LABELS, label_condition, outcome_condition, queries_url, score_groups, slice_cards, sliced_result
@@ -138,8 +136,6 @@ class RunTab:
     empty: str = ""
     """The text for a run without any of the sections."""
     count: Callable[[StoredRun], int] | None = None
-    lazy: str = ""
-    """The address of a page that is its content."""
 
 
 def _count_metrics(run: StoredRun) -> int:
@@ -168,7 +164,7 @@ TABS = {
     "distributions": RunTab("Distributions", ["distributions"], "No metric has a score per query."),
     "latency": RunTab("Latency", ["latency"], "No answer is stored yet."),
     "failures": RunTab("Failures", ["failures"], "No answer is stored yet.", lambda run: run.counts[1]),
-    "groups": RunTab("Groups", lazy="/queries/groups"),
+    "groups": RunTab("Groups"),
     "judges": RunTab("Judges", ["judges", "sequential", "two-stage"], "No judge was asked in this run.", _count_judges),
     "gates": RunTab(
         "Gates",
@@ -198,23 +194,23 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
             choices=[result for result in run.results if result.slices],
             slices=[] if chosen is None else list(slice_cards(run, chosen)),
         )
-    absent = () if has_gold(workbench, record) else ("curves", "quality")
+    absent = () if workbench.samples_contain(record, GOLD) else ("curves", "quality")
     names = [section for section in TABS[name].sections if SECTIONS[section].is_present(run) and section not in absent]
-    offers = gold_offers(workbench, record, run.results) if name == "retrieval" else []
     return render_template(
         request,
         "run_tab.html",
         sections=[(name, SECTIONS[name].title, _section_html(request, record, name)) for name in names],
         empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
-        offers=offers,
-        lazy=make_url(TABS[name].lazy, run=record.run_id) if TABS[name].lazy else "",
+        run_id=record.run_id,
+        is_ungraded=name == "retrieval" and lacks_gold(workbench, run),
+        lazy=make_url("/queries/groups", run=record.run_id) if name == "groups" else "",
     )
 
 
 def _section_html(request: PageRequest, record: RunRecord, name: str) -> Markup:
     """A section; those that share their work are built at the same time."""
     workbench, build = request.workbench, SECTIONS[name].build
-    names = [one for one, section in SECTIONS.items() if section.build is build]
+    names = [other for other, section in SECTIONS.items() if section.build is build]
     key = (record.run_id, workbench.version(record), "sections", names[0])
     pages = workbench.cached(key, lambda: _render_sections(request, record, names), size=_text_size)
     return Markup(pages[name].decode())  # noqa: S704 -- our own template, which escapes all texts
@@ -224,7 +220,7 @@ def _render_sections(request: PageRequest, record: RunRecord, names: Sequence[st
     """The HTML of sections that are built together, by name."""
     run, pages = request.workbench.run(record), {}
     with gc_paused():
-        built = {one.name: one for one in SECTIONS[names[0]].build(run) if one is not None}
+        built = {section.name: section for section in SECTIONS[names[0]].build(run) if section is not None}
         for name in names:
             context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
             if name == "gates":
@@ -261,15 +257,11 @@ class FilterChartRenderer(ChartRenderer):
         scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
         if None in scales:
             return drawn
-        also = self._also(figure.field)
+        result = answers_result(self._run) if figure.field == "rank" else None  # it counts queries with a score
+        also = "" if result is None else outcome_condition(result.name, "scored")
         scales = [{**scale, "also": also} for scale in scales if scale is not None]
         wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
         return [*wrapped, ("filter", self._controls(figure.field, name, groups, also))]
-
-    def _also(self, field: str) -> str:
-        """A condition on all queries of a chart: answers by rank counts the ones with a score."""
-        result = answers_result(self._run) if field == "rank" else None
-        return "" if result is None else outcome_condition(result.name, "scored")
 
     def _groups(self, field: str) -> list[str]:
         """The groups of a slice by a label."""
@@ -278,16 +270,12 @@ class FilterChartRenderer(ChartRenderer):
 
     def _controls(self, field: str, name: str, groups: Sequence[str], also: str) -> Markup:
         if groups:
-            links = [
-                Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>').format(
-                    queries_url(self._run.record, condition), condition, group[:80]
-                )
-                for group in groups[:MAX_GROUPS]
-                for condition in [label_condition(field.removeprefix(LABELS), group)]
-            ]
-            return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(
-                Markup("").join(links)
-            )
+            links = Markup("")
+            for group in groups[:MAX_GROUPS]:
+                condition = label_condition(field.removeprefix(LABELS), group)
+                link = Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>')
+                links += link.format(queries_url(self._run.record, condition), condition, group[:80])
+            return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(links)
         unit = ", in seconds" if field == "seconds" else ""
         step = "1" if field == "rank" else "any"
         return Markup(
@@ -317,7 +305,7 @@ def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Seq
     if channel is None or len(spec["vconcat"]) > 1:
         return None
     scale = build_scale(channel, area[2] if axis == "x" else area[3], upwards=axis == "y")
-    common = {"field": name, "area": [round(one, 2) for one in area]}
+    common = {"field": name, "area": [round(number, 2) for number in area]}
     if not isinstance(scale, BandScale):
         return {**common, "kind": "log" if scale.log else "linear", "domain": list(scale.domain)}
     places = [[round(scale.left(place), 2), round(scale.left(place) + scale.width, 2)] for place in scale.places]
@@ -332,7 +320,7 @@ def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Seq
 
 def _band_ends(label: str) -> tuple[float | None, float | None]:
     """The least and the greatest value of a band: ``4–5``, ``> 50``, ``0.333333``; none for a band without a number."""
-    numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", label.replace("−", "-"))]
+    numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", label.replace("−", "-"))]
     if not numbers:
         return None, None
     if label.startswith(">"):
@@ -346,64 +334,20 @@ def _band_ends(label: str) -> tuple[float | None, float | None]:
 # --- what a run lacks, and how to get it -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A way to get numbers that a run lacks: what it gives, and its commands."""
-
-    title: str
-    text: str
-    commands: Sequence[str]
+GOLD = '"relevant_docs"'
+"""What is in the JSON of samples that name relevant documents."""
 
 
-def has_gold(workbench: Workbench, record: RunRecord) -> bool:
-    """Whether the samples of a run name relevant documents."""
-    key = (record.fingerprint, "has gold")
-    return workbench.cached(key, lambda: samples_contain(workbench.store, record.run_id, '"relevant_docs"'), size=8)
+def lacks_gold(workbench: Workbench, run: StoredRun) -> bool:
+    """Whether metrics of retrieval have no value, because a run has neither gold nor grades of documents."""
+    is_graded = any(result.defined and result.details.judged is not None for result in run.results)
+    return not (is_graded or workbench.samples_contain(run.record, GOLD) or not run.record.num_samples)
 
 
-def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[MetricResult]) -> list[Offer]:
-    """How to get numbers for a run without gold documents; empty where it has gold, or was scored with grades."""
-    is_graded = any(result.defined and result.details.get("judged") is not None for result in results)
-    if is_graded or has_gold(workbench, record) or not record.num_samples:
-        return []
-    run, store = record.run_id, f"--store {shlex.quote(workbench.label)}"
-    return [
-        Offer(
-            "Pool",
-            "Collects the documents that this run returned, each once, for grading; name further runs to pool theirs, "
-            "too. Grades give recall, precision and nDCG, with the proportion of judged documents.",
-            [
-                f"auepora pool {run} {store} -o pool.jsonl",
-                "auepora judge relevance pool.jsonl --judge-model MODEL -o qrels.txt",
-                f"auepora rescore {run} {store} --qrels qrels.txt",
-            ],
-        ),
-        Offer(
-            "Label",
-            "People label a random sample of the answers as right or wrong. That gives the proportion of right answers "
-            "with an interval, and shows whether a judge agrees with people.",
-            [
-                f"auepora label {run} {store} --n 100 --labels labels.jsonl",
-                f"auepora judge calibrate {run} {store} --labels labels.jsonl",
-            ],
-        ),
-        Offer(
-            "Judge",
-            "A model scores every answer: whether the documents support it, and whether they suffice for an answer. "
-            "No gold is needed; compare the judge with labels before you rely on it.",
-            [f"auepora rescore {run} {store} -m llm_faithfulness -m llm_context_sufficiency --judge-model MODEL"],
-        ),
-    ]
-
-
-def cause_offer(workbench: Workbench, run: StoredRun) -> Offer | None:
-    """How to find the causes of wrong answers, for a run with gold, references and no attribution of failures."""
+def right_answers(workbench: Workbench, run: StoredRun) -> str | None:
+    """The metric of causes by which no answer is wrong; empty where causes can be found, ``None`` where they cannot."""
     targets = {result.target for result in run.results if result.defined}
-    if TargetCategory.GENERATION_CORRECTNESS not in targets or not has_gold(workbench, run.record):
+    if TargetCategory.GENERATION_CORRECTNESS not in targets or not workbench.samples_contain(run.record, GOLD):
         return None
-    found = next((result for result in run.results if isinstance(result.details.get("causes"), Mapping)), None)
-    if found is not None:
-        return Offer("", f"No answer is wrong by {display_name(found)}.", ())
-    store = shlex.quote(workbench.label)
-    command = f"auepora rescore {run.record.run_id} --store {store} -m failure_attribution@5"
-    return Offer("", "This command finds the cause of each wrong answer, from retriever to generator:", [command])
+    found = [display_name(result) for result in run.results if result.details.causes]
+    return found[0] if found else ""

@@ -160,51 +160,31 @@ STRIP_RUNS = 60
 STRIP_WIDTH, STRIP_HEIGHT = 420, 56
 
 
-@dataclass(frozen=True, slots=True)
-class StripMark:
-    """A run in the small trend; without a value it failed."""
-
-    name: str
-    url: str
-    text: str = ""
-    x: float = 0.0
-    ends: tuple[float, float] | None = None
-    y: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrendStrip:
-    """The small trend: marks in the order of time, lines within series, and the ends of the axis."""
-
-    marks: Sequence[StripMark]
-    path: str
-    low: str
-    high: str
-    base: float | None
-    latest: str
-    interval: str
-
-
 def trend_strip(
     workbench: Workbench,
     records: Sequence[RunRecord],
     results: Mapping[str, ResultSummaries],
     metric: str,
     baseline: RunRecord | None,
-) -> TrendStrip | None:
-    """The trend of a metric over the latest runs, given newest first; ``None`` where fewer than two have a value."""
+) -> dict[str, Any] | None:
+    """The trend of a metric over the latest runs, given newest first; ``None`` where fewer than two have a value.
+
+    It has marks in the order of time, where those of failed runs have no height, a line within each series, and the
+    ends of the axis.
+    """
     shown = records[:STRIP_RUNS]
     counts = count_answers(workbench, shown)
-    rows = [RunRow(one, results[one.run_id], counts[one.run_id]) for one in shown]
+    rows = [RunRow(record, results[record.run_id], counts[record.run_id]) for record in shown]
     failed = {row.record.run_id for row in rows if row.has_failed}
-    points = trend_points(workbench, [one for one in shown if one.run_id not in failed], results, metric)
-    found = {point.record.run_id: point.result for listed in points.values() for point in listed}
+    points = trend_points(workbench, [record for record in shown if record.run_id not in failed], results, metric)
+    found = {point.record.run_id: point.result for series in points.values() for point in series}
     if len(found) < 2:
         return None
-    values = [end for one in found.values() for end in (one.value, *(one.interval or ()))]
+    values = [result.value for result in found.values()]
+    values += [end for result in found.values() for end in result.interval or ()]
     low, high = min(values), max(values)
     span = (high - low) or 1.0
-    listed = [one for one in reversed(shown) if one.run_id in found or one.run_id in failed]
+    listed = [record for record in reversed(shown) if record.run_id in found or record.run_id in failed]
     step = (STRIP_WIDTH - 20) / max(len(listed) - 1, 1)
 
     def height(value: float) -> float:
@@ -213,29 +193,29 @@ def trend_strip(
 
     marks = {}
     for place, record in enumerate(listed):
-        mark = StripMark(record.name, run_url(record), x=round(10 + place * step, 1))
-        one = found.get(record.run_id)
-        if one is not None:
-            ends = None if one.interval is None else (height(one.interval[0]), height(one.interval[1]))
-            mark = replace(mark, text=metric_number(one, one.value), ends=ends, y=height(one.value))
+        mark = {"name": record.name, "url": run_url(record), "x": round(10 + place * step, 1), "ends": (), "y": None}
+        result = found.get(record.run_id)
+        if result is not None:
+            ends = [height(end) for end in result.interval or ()]
+            mark |= {"text": metric_number(result, result.value), "ends": ends, "y": height(result.value)}
         marks[record.run_id] = mark
-    path = []
+    line = ""
     for series in points.values():
         for before, point in pairwise(series):
-            first, last = marks[before.record.run_id], marks[point.record.run_id]
-            crashed = {
-                one.run_id for one in listed if before.record.created_at < one.created_at < point.record.created_at
-            }
-            if not point.change_from(before) and not crashed & failed:
-                path.append(f"M{first.x} {first.y}L{last.x} {last.y}")
-    newest = next(found[one.run_id] for one in shown if one.run_id in found)
+            start, end = before.record.created_at, point.record.created_at
+            crashed = [run for run in listed if run.run_id in failed and start < run.created_at < end]
+            if not crashed and not point.change_from(before):
+                first, last = marks[before.record.run_id], marks[point.record.run_id]
+                line += f"M{first['x']} {first['y']}L{last['x']} {last['y']}"
+    newest = next(found[record.run_id] for record in shown if record.run_id in found)
     base = None if baseline is None else results[baseline.run_id].find(metric)
-    return TrendStrip(
-        list(marks.values()),
-        "".join(path),
-        metric_number(newest, low),
-        metric_number(newest, high),
-        height(base.value) if base is not None and base.defined and low <= base.value <= high else None,
-        metric_number(newest, newest.value),
-        " – ".join(metric_number(newest, end) for end in newest.interval or ()),
-    )
+    is_drawn = base is not None and base.defined and low <= base.value <= high
+    return {
+        "marks": list(marks.values()),
+        "path": line,
+        "low": metric_number(newest, low),
+        "high": metric_number(newest, high),
+        "base": height(base.value) if base is not None and is_drawn else None,
+        "latest": metric_number(newest, newest.value),
+        "interval": " – ".join(metric_number(newest, end) for end in newest.interval or ()),
+    }

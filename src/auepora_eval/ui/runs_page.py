@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
 from ..errors import AueporaError, BadValueError
 from ..render.html import pluralize
 from ..store.records import RunRecord, RunStatus
-from .numbers import time_ago
 from .page_request import Fields, PageRequest, page_route
 from .run_filter import RunCondition, RunFilter, run_texts
-from .run_table import ResultSummaries, RunRow, RunTable, count_answers, read_results, sort_records
+from .run_table import RunTable, count_answers, read_results, sort_records
 from .run_trend import trend_figure, trend_strip
 from .sweep_page import fold_sweeps
 from .workbench import Workbench, load_templates, make_url, render_template
 
+FIRST_TEMPLATES = (
+    "layout.html",
+    "blocks.html",
+    "runs.html",
+    "runs_list.html",
+    "runs_results.html",
+    "runs_tags.html",
+    "runs_trend.html",
+    "macros.html",
+    "label_parts.html",
+    "label_item.html",  # the queue of a large batch opens at once
+)
 PAGE_SIZE = 50
 MAX_TAG_LENGTH = 100
 MAX_BASELINES, MAX_SUGGESTIONS = 100, 60
@@ -33,16 +42,7 @@ MAX_BASELINES, MAX_SUGGESTIONS = 100, 60
 
 def prepare(workbench: Workbench) -> None:
     """Load what the first page needs. An error of the store is shown on the page."""
-    load_templates(
-        "layout.html",
-        "blocks.html",
-        "runs.html",
-        "runs_list.html",
-        "runs_results.html",
-        "runs_tags.html",
-        "runs_trend.html",
-    )
-    load_templates("macros.html", "label_parts.html", "label_item.html")  # the queue of a large batch opens at once
+    load_templates(*FIRST_TEMPLATES)
     with suppress(AueporaError):
         read_results(workbench, workbench.store.runs())
 
@@ -58,11 +58,11 @@ def runs_page(request: PageRequest) -> Response:
     run_filter = RunFilter.from_params(params)
     records = workbench.store.runs()
     if not records:
-        return render_template(request, "runs.html", total=0, commands=start_commands(workbench))
+        return render_template(request, "runs.html", total=0)
     results = read_results(workbench, records)
     run_filter.check_metrics(name for result in results.values() for name in result.by_name)
     listed = [record for record in records if run_filter.accepts(record, results[record.run_id].by_name)]
-    main_names = Counter(main for one in listed if (main := results[one.run_id].main))
+    main_names = Counter(main for record in listed if (main := results[record.run_id].main))
     trend_metric = run_filter.metric or next((name for name, _ in main_names.most_common(1)), "")
     baseline = find_baseline(workbench, records, run_filter.baseline)
     fragment = params.get("fragment")
@@ -72,7 +72,7 @@ def runs_page(request: PageRequest) -> Response:
         return render_template(request, "runs_trend.html", strip=strip, metric=trend_metric, whole=whole)
     if fragment == "trend":
         counts = count_answers(workbench, listed)
-        usable = [one for one in listed if not 0 < counts[one.run_id][1] == counts[one.run_id][0]]
+        usable = [record for record in listed if not 0 < counts[record.run_id][1] == counts[record.run_id][0]]
         figure = trend_figure(workbench, usable, results, trend_metric)
         return render_template(request, "block_list.html", listed=[figure])
     rows, sweeps = fold_sweeps(sort_records(workbench, listed, run_filter, results), run_filter, results)
@@ -86,7 +86,9 @@ def runs_page(request: PageRequest) -> Response:
         "filter": run_filter,
         "total": len(records),
         "found": len(listed),
-        "summary": _summary(listed),
+        "num_datasets": len({record.dataset_name for record in listed}),
+        "num_failed": sum(record.status is RunStatus.FAILED for record in listed),
+        "newest": max((record.created_at for record in listed), default=None),
         "sweeps": sweeps,
         "rows": len(rows),
         "pages": pages,
@@ -94,25 +96,15 @@ def runs_page(request: PageRequest) -> Response:
         "count": len(ordered),
         "table": table,
         "baseline": baseline,
-        "baselines": [(record, escape(record.run_id)) for record in records[:MAX_BASELINES]],
-        "metrics": [(escape(name), table.labels[name], name == trend_metric) for name in sorted(names)],
+        "baselines": records[:MAX_BASELINES],
+        "metrics": sorted(names),
+        "trend_metric": trend_metric,
         "suggestions": suggest_conditions(records),
         "strip_url": make_url("/runs", **run_filter.to_params(page=None), fragment="strip") if trend_metric else "",
-        "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),
+        "query": make_url("/runs", **run_filter.to_params()).partition("?")[2],
     }
     template = {"list": "runs_list.html", "results": "runs_results.html"}.get(fragment or "", "runs.html")
     return render_template(request, template, **context)
-
-
-def _summary(records: Sequence[RunRecord]) -> str:
-    """What is listed: datasets, failed runs, and when the newest began."""
-    if not records:
-        return ""
-    parts = [f"of {pluralize(len({record.dataset_name for record in records}), 'dataset')}"]
-    if failed := sum(record.status is RunStatus.FAILED for record in records):
-        parts.append(f"{failed:,} failed")
-    parts.append(f"newest {time_ago(max(record.created_at for record in records))}")
-    return " · ".join(parts)
 
 
 def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: str) -> RunRecord | None:
@@ -124,25 +116,14 @@ def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: st
     return next((record for record in records if "baseline" in record.tags), None)
 
 
-def suggest_conditions(records: Sequence[RunRecord]) -> list[tuple[Any, str]]:
+def suggest_conditions(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """Conditions that the field suggests, with the number of runs of each."""
     counts: Counter[RunCondition] = Counter()
     for record in records:
         for key in ("status", "dataset", "tag"):
             counts.update(RunCondition(key, "=", text) for text in run_texts(record, key))
     listed = counts.most_common(MAX_SUGGESTIONS)
-    return [(escape(str(one)), pluralize(count, "run")) for one, count in listed]
-
-
-def start_commands(workbench: Workbench) -> list[tuple[str, str]]:
-    """The commands that make a run in an empty store, each with its purpose."""
-    file = workbench.store.file
-    store = "" if file is None else f" --store {shlex.quote(str(file))}"
-    return [
-        ("See it work, with two small systems and a store of their own:", "auepora demo"),
-        ("Write a plan for your dataset and your system:", "auepora init data.jsonl --system my_app:build"),
-        ("Run the plan. The run appears on this page:", f"auepora run plan.yaml{store}"),
-    ]
+    return [(str(condition), pluralize(count, "run")) for condition, count in listed]
 
 
 def compare_chosen(workbench: Workbench, run_ids: Sequence[str], *, is_ordered: bool) -> Response:
@@ -151,7 +132,7 @@ def compare_chosen(workbench: Workbench, run_ids: Sequence[str], *, is_ordered: 
     if len(records) < 2:
         raise BadValueError("choose two or more runs to compare them")
     if not is_ordered:
-        records.sort(key=lambda one: (one.created_at, one.run_id))
+        records.sort(key=lambda record: (record.created_at, record.run_id))
     return RedirectResponse(make_url("/compare", run=[record.run_id for record in records]), 303)
 
 
@@ -170,8 +151,8 @@ def change_tags(request: PageRequest) -> Response:
     query = fields.get("query", "")
     if not fields.get("fragment"):
         return RedirectResponse(f"/runs?{query}" if query else "/runs", 303)
-    row, run_filter = RunRow(store.get(run_id), ResultSummaries(None, {})), RunFilter.from_params(Fields(query))
-    return render_template(request, "runs_tags.html", row=row, filter=run_filter, query=escape(query))
+    run_filter = RunFilter.from_params(Fields(query))
+    return render_template(request, "runs_tags.html", record=store.get(run_id), filter=run_filter, query=query)
 
 
 ROUTES = [

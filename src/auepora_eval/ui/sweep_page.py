@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
+from typing import Any
 
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore
 from ..sweep.answer import SweepAnswer, answer_sweep
 from ..sweep.rendering import answer_sections, conclusion
-from .numbers import metric_number, time_ago
+from .numbers import metric_number
 from .page_request import PageRequest, page_route
 from .run_filter import RunFilter
 from .run_table import ResultSummaries
@@ -62,25 +62,13 @@ ROUTES = [page_route("/sweep", sweep_page)]
 # --- a sweep as a row of the list of runs, above its runs or in place of them ----------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SweepGroup:
-    """The listed runs of a sweep as one row."""
-
-    name: str
-    is_open: bool
-    """Whether the runs are listed below the row."""
-    text: str
-    """How many runs there are, and the best value."""
-    when: str
-    """When the first run began, as people say it."""
-
-
 def fold_sweeps(
     records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, ResultSummaries]
-) -> tuple[list[RunRecord], dict[str, SweepGroup]]:
-    """The runs to list, of a folded sweep only the first one, and the row above a run by its id.
+) -> tuple[list[RunRecord], dict[str, dict[str, Any]]]:
+    """The runs to list, of a folded sweep only the first one, and the row of a sweep by the id of the run below it.
 
-    The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs.
+    The runs of a sweep stand together. They are folded unless the filter opens the sweep, or searches for runs. The
+    row has the number of runs, the best value, and when the first of them began.
     """
     is_searching = bool(run_filter.q or run_filter.where)
     members: dict[str, list[RunRecord]] = {}
@@ -88,13 +76,13 @@ def fold_sweeps(
         tag = next((tag for tag in record.tags if tag.startswith(SWEEP_TAG)), record.run_id)
         members.setdefault(tag, []).append(record)
     listed: list[RunRecord] = []
-    groups: dict[str, SweepGroup] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for tag, runs in members.items():
         name = tag.removeprefix(SWEEP_TAG)
         is_open = name in run_filter.opened or is_searching
         if name != tag:
-            when = time_ago(min(run.created_at for run in runs))
-            groups[runs[0].run_id] = SweepGroup(name, is_open, _describe(runs, results), when)
+            row = {"name": name, "is_open": is_open, "text": _describe(runs, results)}
+            groups[runs[0].run_id] = row | {"began": min(run.created_at for run in runs)}
         listed += runs if is_open or name == tag else runs[:1]
     return listed, groups
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import re
+import shlex
 import threading
 import time
 from collections import OrderedDict
@@ -43,12 +44,13 @@ from ..io.grades import CorrectionLog
 from ..labels.batch_plans import batch_path, find_batch, labels_folder
 from ..labels.queue import LabelQueue
 from ..render.blocks import Block
-from ..render.html import ChartRenderer, UncutText, make_environment, pluralize
+from ..render.html import ChartRenderer, UncutText, format_time, make_environment, pluralize, value_text
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Floats
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
+from .numbers import time_ago, time_of
 from .security import batch_of
 
 if TYPE_CHECKING:
@@ -127,6 +129,11 @@ class Workbench:
         """A text that changes with the outputs, results, status and tags of a run; a part of cache keys."""
         return run_version(self.store, record)
 
+    def samples_contain(self, record: RunRecord, text: str) -> bool:
+        """Whether this text is in the JSON of a sample of a run."""
+        key = (record.fingerprint, "contains", text)
+        return self.cached(key, lambda: samples_contain(self.store, record.run_id, text), size=100)
+
     def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
 
@@ -173,22 +180,17 @@ class _ByteCache:
             finally:
                 with self._lock:
                     self._builds.pop(key, None)
-            self._keep(key, value, size(value) if callable(size) else size)
+            taken = size(value) if callable(size) else size
+            with self._lock:
+                if taken <= self.limit and key not in self._values:
+                    self._values[key] = (value, taken)
+                    self.used += taken
+                while self.used > self.limit:
+                    _, (_, dropped) = self._values.popitem(last=False)
+                    self.used -= dropped
             if time.monotonic() - start > LONG_BUILD_S:
                 return_free_memory()
             return value
-
-    def _keep(self, key: tuple[Any, ...], value: Any, size: int) -> None:
-        if size > self.limit:
-            return
-        with self._lock:
-            if key in self._values:
-                return
-            self._values[key] = (value, size)
-            self.used += size
-            while self.used > self.limit:
-                _, (_, dropped) = self._values.popitem(last=False)
-                self.used -= dropped
 
 
 class _WorkbenchStore(CachedStore):
@@ -241,17 +243,15 @@ class _CachedRun(StoredRun):
     @cached_property
     def clusters(self) -> Clusters | None:
         """As in ``StoredRun``; the samples are decoded only if one may belong to a cluster."""
-        is_clustered = self._samples_contain('"cluster_id"') or self._samples_contain('"variant_of"')
+        is_clustered = any(
+            self._workbench.samples_contain(self.record, f'"{name}"') for name in ("cluster_id", "variant_of")
+        )
         return sample_clusters(self.samples) if is_clustered else None
 
     @cached_property
     def has_spans(self) -> bool:
         """As in ``StoredRun``; the samples are decoded only if one may have a span."""
-        return self._samples_contain('"span"') and any(map(has_spans, self.samples))
-
-    def _samples_contain(self, text: str) -> bool:
-        key = (self.record.fingerprint, "contains", text)
-        return self._workbench.cached(key, lambda: samples_contain(self.store, self.record.run_id, text), size=100)
+        return self._workbench.samples_contain(self.record, '"span"') and any(map(has_spans, self.samples))
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
@@ -320,11 +320,11 @@ def make_url(path: str, /, **parameters: Any) -> UncutText:
     >>> make_url("/queries", run=["a", "b"], where="recall@5<0.5", page=None)
     '/queries?run=a&run=b&where=recall%405%3C0.5'
     """
-    listed = {
-        name: [one for one in (value if isinstance(value, list | tuple) else [value]) if one is not None]
-        for name, value in parameters.items()
-    }
-    query = urlencode({name: values for name, values in listed.items() if values}, doseq=True, errors="replace")
+    pairs: list[tuple[str, Any]] = []
+    for name, value in parameters.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        pairs += [(name, text) for text in values if text is not None]
+    query = urlencode(pairs, errors="replace")
     return UncutText(f"{path}?{query}" if query else path)
 
 
@@ -336,8 +336,8 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 @cache
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
-    environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize)
-    environment.filters["prose"] = _prose
+    environment.globals.update(url=make_url, run_url=run_url, pluralize=pluralize, value_text=value_text)
+    environment.filters |= {"prose": _prose, "time": format_time, "time_of": time_of, "ago": time_ago}
     return environment
 
 
@@ -361,6 +361,7 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
         "csrf_token": request.app.state.access.csrf_token_for(request.scope["role"], request.url.path),
         "store_label": "" if is_blind(request) else request.app.state.workbench.label,
         "is_blind": is_blind(request),
+        "store_option": "" if is_blind(request) else f" --store {shlex.quote(request.app.state.workbench.label)}",
         "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",
         "path": request.url.path,
         "drawn": _chart_renderer(),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from .compare.stores import DecisionRegister, register_decision
@@ -48,6 +49,8 @@ from .plan.gates import (
     resolve_names,
     status_of,
 )
+from .render.block_report import BlockReport
+from .render.blocks import Block
 from .render.short import decimals
 from .stats.intervals import wilson_bounds
 from .store.records import RunRecord
@@ -88,8 +91,12 @@ class CheckedGate(GateOutcome):
     """Whether the interval may be too narrow."""
 
 
+GATE_TABLE = "auepora_eval.report.gate_table"
+"""The module that makes blocks of a report."""
+
+
 @dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(BlockReport):
     """The outcomes of all gates of a run."""
 
     outcomes: tuple[GateOutcome, ...]
@@ -132,6 +139,11 @@ class GateReport:
         summary = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         n = len(self.visible_outcomes)
         return f"{n} gate{'s' * (n != 1)}: {summary}" if n else "no gates"
+
+    def blocks(self) -> list[Block]:
+        """A row per gate, warnings, and the counts."""
+        blocks: list[Block] = import_module(GATE_TABLE).gates_blocks(self)
+        return blocks
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON-compatible dictionary (schema 1)."""

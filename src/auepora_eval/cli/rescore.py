@@ -186,9 +186,9 @@ def command(
             return
         with ScoringProgress() as line:
             results = rescore(
-                found,
                 record,
                 specs,
+                store=found,
                 conventions=rules,
                 match=match or way,
                 slices=slices or None,

@@ -55,7 +55,8 @@ from .score import PRESETS
 if TYPE_CHECKING:
     from ..core.results import Results
     from ..core.types import TargetCategory
-    from ..runs.run import RunCallbacks, RunOutcome
+    from ..runs.outcome import RunOutcome
+    from ..runs.run import RunCallbacks
     from ..systems.calls import Stop
 
 # --- ``--perturb``: run the system of a plan at each rate, and print the curve ---------------------------------------

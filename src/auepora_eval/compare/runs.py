@@ -618,8 +618,8 @@ def golden_report(
 
 
 def compare_runs(
-    run_id_a: str,
-    run_id_b: str,
+    a: str,
+    b: str,
     *,
     store: Store = None,
     golden: Golden | None = None,
@@ -645,7 +645,7 @@ def compare_runs(
     set of samples. ``guardrails`` are metrics that must not get worse, with the largest loss that is allowed.
     """
     with open_store(store) as opened:
-        record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
+        record_a, record_b = opened.find(a), opened.find(b)
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
         answers = outputs_cache(opened)
@@ -699,6 +699,9 @@ def compare_runs(
         ranked=board.ranked,
         rivals=board.rivals,
     )
+
+
+compare = compare_runs
 
 
 # --- the split of a difference into a part from retrieval and a part from generation ---------------------------------

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
+from ..render.block_report import BlockReport
+from ..render.blocks import Block
 from ..render.short import decimals
 from ..render.tables import format_value
 from ..stats.intervals import Floats, Ints
@@ -19,7 +21,8 @@ from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
-"""The module that renders comparisons for notebooks; imported only when one is shown."""
+SHORT_FORM = "auepora_eval.compare.short"
+"""Modules that render comparisons; imported only when one is shown."""
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
 DowngradeReason = Literal[
     "measure_failures",
@@ -269,7 +272,7 @@ def guardrails_document(guardrails: Iterable[GuardrailOutcome], fallen: Iterable
 
 
 @dataclass(frozen=True, slots=True)
-class CompareReport:
+class CompareReport(BlockReport):
     """The comparison of two runs."""
 
     run_a: str
@@ -324,6 +327,11 @@ class CompareReport:
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison document as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def blocks(self) -> list[Block]:
+        """The conclusion in one sentence, the primary metrics and notes."""
+        blocks: list[Block] = import_module(SHORT_FORM).comparison_blocks(self)
+        return blocks
 
     def _repr_html_(self) -> str:
         """The rendering in a notebook: a table of differences, and a chart of them."""

@@ -29,6 +29,8 @@ from ..judge.ratings import (
     run_repeats,
 )
 from ..judge.session import JudgeSession, run_judging
+from ..render.block_report import BlockReport
+from ..render.blocks import Block, DefinitionList
 from ..runtime.secrets import Secrets
 from .pool import PooledDocument
 
@@ -40,7 +42,7 @@ _MAX_PENDING = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RelevanceReport:
+class RelevanceReport(BlockReport):
     """The result of grading a pool."""
 
     grades: tuple[Grade, ...]
@@ -58,6 +60,10 @@ class RelevanceReport:
     def num_failed(self) -> int:
         """Number of documents without a grade."""
         return sum(self.failed.values())
+
+    def blocks(self) -> list[Block]:
+        """The numbers of grades."""
+        return [DefinitionList([(name.replace("_", " "), str(value)) for name, value in self.to_dict().items()])]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON object."""

@@ -32,11 +32,13 @@ from ..engine.repeats import join_scores
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.grades import CorrectedGold, CorrectionLog
 from ..judge.metric import judged_parts
+from ..render.block_report import BlockReport
 from ..render.blocks import (
     Block,
     Bullets,
     Code,
     DefinitionList,
+    Details,
     Prose,
     Report,
     ReportSection,
@@ -120,7 +122,7 @@ class QueryExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(BlockReport):
     """The explanation of a stored metric, and of one query if requested."""
 
     run_id: str
@@ -134,6 +136,12 @@ class Explanation:
     """The sequential test, if the metric was judged until a verdict."""
     two_stage: Mapping[str, Any] | None = None
     """The corrected mean and the draw, if the metric was judged in two stages."""
+
+    def blocks(self) -> list[Block]:
+        """The card and the reduction, or the derivation of one query."""
+        report = explanation_report(self)
+        sections = [Details(section.title, section.blocks, is_open=True) for section in report.sections]
+        return [Prose(report.title), *sections, Bullets(report.verdict.points)]
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a JSON-compatible dictionary."""

@@ -307,15 +307,16 @@ class Curve:
 
 def curve_text(curve: Curve) -> str:
     """A table with a row per metric and level: value, interval, a drawing of both, the change from the base."""
-    return blocks_text(_curve_blocks(curve, drawn=True))
+    return blocks_text(curve_blocks(curve, drawn=True))
 
 
 def curve_markdown(curve: Curve) -> str:
     """The same as a Markdown table, without drawings."""
-    return blocks_markdown(_curve_blocks(curve, drawn=False))
+    return blocks_markdown(curve_blocks(curve, drawn=False))
 
 
-def _curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
+def curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
+    """A row per metric and level; ``drawn`` adds a drawing of each interval."""
     columns = [
         TableColumn(curve.column),
         TableColumn("value", number=True),

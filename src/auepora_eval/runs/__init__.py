@@ -1,6 +1,7 @@
 """Running plans: call the system, store its outputs, score them; resume and rescore.
 
 * ``run``: ``run_plan``, ``run_system``, ``resume_run``
+* ``outcome``: how a run ended, with its results and gates
 * ``commit``: the git commit that is stored with a run
 * ``scoring``: scores from stored outputs, ``score_run``; ``rescore``
 * ``job``: what ``score_run`` reads, evaluates and stores

@@ -32,9 +32,9 @@ from ..systems.interfaces import RETRIEVER_NOT_CALLED, System, as_system, split_
 from ..systems.policy import CallPolicy
 from .job import evaluate_outputs
 from .judging import common_samples, judges_of_run
+from .outcome import RunOutcome
 from .run import (
     RunCallbacks,
-    RunOutcome,
     RunRequest,
     describe_system,
     metric_specs,

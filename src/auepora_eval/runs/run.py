@@ -18,7 +18,7 @@ from ..core.metrics_base import Metric
 from ..core.plan import EvaluationPlan
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
-from ..core.results import Results, to_json_value
+from ..core.results import to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
@@ -54,11 +54,12 @@ from .commit import git_commit
 from .gold import read_gold, stored_match
 from .job import ScoringJob
 from .judging import JudgeProgress, ignore_progress
+from .outcome import RunOutcome
 from .scoring import judging_steps, score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
 
 if TYPE_CHECKING:
-    from ..gates import GateReport
+    pass
 CHUNK = 1000
 """Number of saved outputs per write to the store."""
 
@@ -120,34 +121,6 @@ class RunCallbacks:
     """Called before the first judge call; returns a function to call after each judgement."""
     look: LookProgress = ignore_looks
     """Called before each look of a run whose judging stops early."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The outcome of a run."""
-
-    record: RunRecord
-    ended: Literal["finished", "stopped", "failed"]
-    results: Results | None = field(repr=False, default=None)
-    """``None`` if the run was not scored."""
-    asked: int = 0
-    """Number of outputs stored by this call."""
-    failed: int = 0
-    """Number of failures among them."""
-    message: str = ""
-    unreachable: bool = False
-    """Whether it stopped because the system could not be reached, or because the first calls all failed in the same
-    way; ``retry_failed`` retries those samples."""
-    traceback: str = field(repr=False, default="")
-    """The traceback of the user's code in the first call, where all first calls failed."""
-    gates: GateReport | None = None
-    """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
-    report: Path | None = None
-    """Path of the report, if the plan names one."""
-    store: str | None = field(repr=False, default=None)
-    """Path or address of the store, if known. Not in the repr, because it may contain a password."""
-    counts: tuple[int, int] = (0, 0)
-    """Number of outputs of the finished run, those of earlier calls included, and of failures among them."""
 
 
 def start_run(

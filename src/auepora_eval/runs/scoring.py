@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..compare.stores import Store, open_store
 from ..core.conventions import ID_PRESETS, Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec, use_resources
@@ -87,10 +88,10 @@ def judging_steps(
 
 
 def rescore(
-    store: RunStore,
-    record: RunRecord,
+    run: str | RunRecord,
     metrics: Sequence[Spec | Metric] = (),
     *,
+    store: Store = None,
     conventions: str | Conventions | None = None,
     match: MatchChoice | None = None,
     slices: Sequence[SliceSpec] | None = None,
@@ -109,6 +110,7 @@ def rescore(
 ) -> Results:
     """Compute metrics on stored outputs. The system is not called; results with other signatures are kept.
 
+    ``run`` is a run, or its id or name as ``RunStore.find`` takes it; ``store`` an open store, or the path of one.
     Conventions, slices, metrics and judges (``judges_of_run``) are those of the plan of the run unless given, as are
     ``targets``, of which all metrics are computed that the data supports; without both, all that it supports are
     computed. Metrics that are ``judged`` are left out where the data does not support them. An incomplete run is
@@ -121,55 +123,59 @@ def rescore(
     ``until_decided`` requires the early stop that ``judges`` describe; a stop in the plan of the run applies anyway, to
     the metrics that it names. ``continue_judging`` judges a stopped run to the end, where the first verdict stands.
     """
-    done, _ = store.counts(record.run_id)
-    expected = record.num_samples * record.repeats
-    if done < expected and "system" in record.plan and not incomplete:
-        raise BadValueError(
-            f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
-            "--incomplete (missing outputs count as failures)"
+    with open_store(store) as opened:
+        record = opened.find(run) if isinstance(run, str) else run
+        done, _ = opened.counts(record.run_id)
+        expected = record.num_samples * record.repeats
+        if done < expected and "system" in record.plan and not incomplete:
+            raise BadValueError(
+                f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
+                "--incomplete (missing outputs count as failures)"
+            )
+        if qrels is not None and (until_decided or continue_judging):
+            raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
+        planned = not metrics and not targets
+        gold_metrics_only = qrels is not None and planned
+        if planned:
+            targets = find_targets(record.plan.get("targets") or ())
+        rules = conventions_of_run(record, conventions)
+        samples = (
+            lazy_samples(opened, record.run_id) if qrels is None else with_gold(opened.samples(record.run_id), qrels)
         )
-    if qrels is not None and (until_decided or continue_judging):
-        raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
-    planned = not metrics and not targets
-    gold_metrics_only = qrels is not None and planned
-    if planned:
-        targets = find_targets(record.plan.get("targets") or ())
-    rules = conventions_of_run(record, conventions)
-    samples = lazy_samples(store, record.run_id) if qrels is None else with_gold(store.samples(record.run_id), qrels)
-    reading = None
-    if match is not None or (qrels is not None and rules.match != "id"):
-        reading = read_gold(store, record, samples, rules, match or "auto")
-        rules = replace(rules, match=reading.resolved.match)
-    chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
-    )
-    if gold_metrics_only and chosen is not None:
-        chosen = [one for one in chosen if reads_gold(one)] or None
-    store.hide(judges.secrets)
-    for warning in same_family_warnings(chosen or (), record.config):
-        warnings.warn(warning, AueporaWarning, stacklevel=2)
-    settings = judges.settings
-    job = ScoringJob(
-        store,
-        record,
-        chosen,
-        conventions=rules,
-        reading=reading,
-        slices=record.plan.get("slices") or () if slices is None else slices,
-        options=options,
-        samples=None if qrels is None else samples,
-        gold=None if qrels is None else gold_signature(qrels),
-        policy=settings.policy_for(store.file, judges.folder),
-        progress=progress,
-        judge_progress=judge_progress,
-        secrets=judges.secrets,
-        corpus=planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
-        targets=() if gold_metrics_only else targets,
-        judged=judged,
-    )
-    stop = StopRequest(settings.stop, is_explicit=until_decided, proceed=continue_judging)
-    with rescoring(store, record):
-        return score_run(job, judging_steps(stop, settings.two_stage, on_look))
+        reading = None
+        if match is not None or (qrels is not None and rules.match != "id"):
+            reading = read_gold(opened, record, samples, rules, match or "auto")
+            rules = replace(rules, match=reading.resolved.match)
+        chosen, judges = rescoring_metrics(
+            opened, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
+        )
+        if gold_metrics_only and chosen is not None:
+            chosen = [one for one in chosen if reads_gold(one)] or None
+        opened.hide(judges.secrets)
+        for warning in same_family_warnings(chosen or (), record.config):
+            warnings.warn(warning, AueporaWarning, stacklevel=2)
+        settings = judges.settings
+        job = ScoringJob(
+            opened,
+            record,
+            chosen,
+            conventions=rules,
+            reading=reading,
+            slices=record.plan.get("slices") or () if slices is None else slices,
+            options=options,
+            samples=None if qrels is None else samples,
+            gold=None if qrels is None else gold_signature(qrels),
+            policy=settings.policy_for(opened.file, judges.folder),
+            progress=progress,
+            judge_progress=judge_progress,
+            secrets=judges.secrets,
+            corpus=planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+            targets=() if gold_metrics_only else targets,
+            judged=judged,
+        )
+        stop = StopRequest(settings.stop, is_explicit=until_decided, proceed=continue_judging)
+        with rescoring(opened, record):
+            return score_run(job, judging_steps(stop, settings.two_stage, on_look))
 
 
 def planned_corpus(record: RunRecord, folder: Path) -> Path | None:

@@ -21,7 +21,7 @@ from ..errors import BadValueError, StoreError, UnknownRunError
 from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from .connect import Database, DatabaseConnection, Record
+from .connect import Database, DatabaseConnection, Record, default_store
 from .digests import outputs_digest, stored_usage
 from .records import (
     HEARTBEAT_INTERVAL_S,
@@ -454,6 +454,27 @@ class RunStore:
 
     def _json(self, value: Any) -> str:
         return to_json(self._record_secrets.value(value))
+
+
+def open_store(path: str | Path | None = None) -> RunStore:
+    """Open a store that exists; it is also a context manager, which closes it.
+
+    Parameters
+    ----------
+    path
+        File or ``postgresql://`` URL; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
+
+    Returns
+    -------
+    RunStore
+        The open store. A path without a store is a ``StoreError``; ``RunStore(path)`` creates one there.
+
+    Examples
+    --------
+    >>> with open_store("runs.sqlite") as store:
+    ...     names = [record.name for record in store.runs()]
+    """
+    return RunStore(default_store(path), create=False)
 
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:

@@ -102,10 +102,27 @@ def get_run(connection: DatabaseConnection, run_id: str, *, to_change: bool = Fa
     return record_from_row(found[0])
 
 
+def named_run(connection: DatabaseConnection, run: str) -> RunRecord:
+    """Return the run with that id, which is fast, else the one that ``find_run`` finds."""
+    try:
+        return get_run(connection, run)
+    except UnknownRunError:
+        return find_run(connection, run)
+
+
 def require_run(connection: DatabaseConnection, run_id: str) -> None:
     """Raise if there is no run with that id: it may have been deleted."""
-    if connection.first("SELECT 1 FROM eval_runs WHERE run_id = ?", (clean_column_text(run_id),)) is None:
+    if not _has_run(connection, run_id):
         raise unknown_run_error(run_id)
+
+
+def named_run_id(connection: DatabaseConnection, run: str) -> str:
+    """Return the id of ``named_run``."""
+    return run if _has_run(connection, run) else find_run(connection, run).run_id
+
+
+def _has_run(connection: DatabaseConnection, run_id: str) -> bool:
+    return connection.first("SELECT 1 FROM eval_runs WHERE run_id = ?", (clean_column_text(run_id),)) is not None
 
 
 def update_run(connection: DatabaseConnection, run_id: str, values: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ TOPICS = {
     ),
     "Evaluate": (
         "evaluate", "evaluate_stream", "evaluate_rankings", "evaluate_trec", "evaluate_files", "EvaluationPlan",
-        "Conventions", "MetricResult", "Results", "RAGEvaluationClient", "ClientReport", "explain",
+        "Conventions", "MetricResult", "Results", "RAGEvaluationClient", "ClientReport",
     ),
     "Metrics of your own": (
         "metric", "register", "Metric", "SampleMetric", "BatchMetric", "Score", "Scores",
@@ -37,8 +37,9 @@ TOPICS = {
     ),
     "Systems and runs": (
         "RAGSystem", "AueporaEvaluator", "from_langchain", "from_llamaindex", "from_haystack", "run_plan",
-        "run_system", "RunStore", "diagnose", "diagnose_plan",
+        "run_system", "rescore", "diagnose", "diagnose_plan",
     ),
+    "Stored runs": ("open_store", "RunStore", "compare", "check_gates", "plan_size", "explain"),
     "Perturbations": ("perturb_queries", "PerturbedRetriever", "run_perturbed", "noise_curve"),
     "Reports": ("write_report", "plot_results", "plot_comparison", "plot_runs"),
     "Errors and version": ("AueporaError", "AueporaWarning", "__version__"),
@@ -88,7 +89,7 @@ def api_page() -> str:
 
 
 def _name_section(name: str) -> str:
-    value = getattr(auepora_eval, name)
+    value = inspect.unwrap(getattr(auepora_eval, name))
     heading = f"### `{name}`\n\n"
     if isinstance(value, str):
         return f"{heading}The version of this package, a string.\n"

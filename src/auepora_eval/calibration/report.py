@@ -475,7 +475,7 @@ def _judge(one: JudgeCalibration) -> list[Block]:
         f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
     )
     named = [
-        ("agreement", one.agreement, "share of equal verdicts"),
+        ("agreement", one.agreement, "proportion of equal verdicts"),
         ("kappa", one.kappa, "beyond chance (Cohen)"),
         ("alpha", one.alpha, f"beyond chance (Krippendorff, {one.alpha_level})"),
         ("AUROC", one.auroc, "a right answer scores above a wrong one"),

@@ -284,8 +284,8 @@ def _targets(checked: Validation) -> str:
     no_outputs = checked.outputs is None
     reasons = {target.missing for target in checked.targets}
     if len(reasons) == 1 and not any(target.metrics for target in checked.targets):
-        return f"What these files can tell: nothing, since {reasons.pop()}"
-    lines = ["What this dataset can tell of a system" if no_outputs else "What these files can tell"]
+        return f"Metrics these files support: nothing, since {reasons.pop()}"
+    lines = ["Metrics this dataset supports" if no_outputs else "Metrics these files support"]
     for target in checked.targets:
         if target.metrics:
             lines.append(f"  + {target.title}: {', '.join(target.patterns)}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import click
 
-from ..core.derivation import format_lines, format_one_line, format_subject
+from ..core.derivation import attempt_text, format_lines, format_one_line, format_subject
 from ..core.metrics_base import BatchMetric
 from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
@@ -469,7 +469,7 @@ def _answer(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     row, names = group[0], list(dict.fromkeys(row["metric"] for row in group))
     again = f", repeat {row['repeat']}" if row["repeat"] else ""
-    again += f", judged for the {row['judge_repeat'] + 1}. time" if row["judge_repeat"] else ""
+    again += f", {attempt_text(row['judge_repeat'])}" if row["judge_repeat"] else ""
     about = row.get("about") or {}
     named = f", {format_subject(about)}" if format_subject(about) else ""
     head = f"judged     {', '.join(names)} by {row['critic']}{again}{named}:"

@@ -76,9 +76,9 @@ def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interva
         what = "sample" if reading.used.sum() == 1 else "cluster of samples"
         notes.append(f"one {what} cannot tell")
     if one.margin is not None and is_unbounded(interval) and not reading.identical:
-        notes.append("no two differences are unlike, so nothing bounds what another sample would show")
+        notes.append("all differences are equal, so nothing bounds what another sample would show")
     if one.definition.reducer is not None and not reading.has_test:
-        notes.append("its samples hang together, so there is no interval and no test")
+        notes.append("no interval and no test: the score depends on all samples together")
     alone = reading.used & ~reading.both
     if reading.has_test and alone.any():
         notes.append(
@@ -583,7 +583,7 @@ class Analysis:
             downgrade = "skewed"
         if pair.definition.direction is None and verdict == "inconclusive" and one.withheld != "no_direction":
             downgrade = downgrade or "no_direction"
-            notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
+            notes.append("classes have no order: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
             ends = [look.pair(place).delta for look in others]
             bounds = (min(ends), max(ends)) if np.isfinite(ends).all() else None

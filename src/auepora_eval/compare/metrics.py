@@ -241,12 +241,14 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
         return None
     if len({run.record.repeats for run in runs}) > 1:
         repeats = " and ".join(str(run.record.repeats) for run in runs)
-        return f"it is no mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
+        return (
+            f"it is not a mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
+        )
     for run, result in zip(runs, results, strict=True):
         scores = run.with_scores(result).scores
         if not isinstance(scores, Scores) or scores.repeats is None:
             return (
-                f"it is no mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
+                f"it is not a mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
                 f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
             )
     return None

@@ -95,7 +95,6 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     if not primary or len(board.run_ids) > 2:
         return "; ".join([summary.sentence.rstrip("."), *problems])
     counts = count_verdicts(primary)
-    counts["inconclusive"] = counts.pop("open")
     word = summary.outcome.capitalize()
     if summary.outcome == "open" and (counts["better"] or counts["worse"]):
         word = "Mixed"

@@ -523,7 +523,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
     def _apply(self, number: int, entry: Correction | CorrectionEvent) -> None:
         if isinstance(entry, Correction):
             if entry.id in self._proposals:
-                raise LineError(f"proposal {entry.id!r} comes twice")
+                raise LineError(f"proposal {entry.id!r} occurs twice")
             self._proposals[entry.id] = Proposal(entry, line=number)
             return
         if entry.correction not in self._proposals:

@@ -201,7 +201,7 @@ class OutputJoin:
         self._in_memory = {}
         for read in itertools.chain([upcoming], self._outputs):
             if self._in_memory.setdefault(read.sample_id, read) is not read:
-                message = f"{self._path}: sample_id {read.sample_id!r} comes twice; each id may come once"
+                message = f"{self._path}: sample_id {read.sample_id!r} occurs twice; each id may come once"
                 raise DuplicateIdError(message, path=self._path, line=read.line)
 
     def unmatched_ids(self) -> list[str]:

@@ -81,7 +81,7 @@ def load_topics(path: str | Path) -> dict[str, str]:
         if not tab or not query:
             raise DataFileError(path, number, f"expected an id, a tab and a text, found {quote_text(query or text)}")
         if query in texts:
-            raise DataFileError(path, number, f"query {quote_text(query)} comes twice; each id may come once")
+            raise DataFileError(path, number, f"query {quote_text(query)} occurs twice; each id may come once")
         texts[query] = text.strip()
     return texts
 

@@ -25,6 +25,7 @@ from ..core.derivation import (
     ExplainContext,
     SampleJudgement,
     add_judgements,
+    attempt_text,
     format_number,
     quote_text,
 )
@@ -571,7 +572,7 @@ class StatementMetric(RepeatedJudgementMetric):
         if isinstance(known, Rating):
             self.add_input_steps(steps, sample, output, ())
             (value,) = known.values
-            return steps.finish(f"Nobody had to be asked: {format_number(value)}", value)
+            return steps.finish(f"No calls were needed: {format_number(value)}", value)
         if known is not None or (self.uses_nli and not around.may_call_models):
             return None
         metric = self.with_replay_critics(around.judgements)
@@ -584,7 +585,7 @@ class StatementMetric(RepeatedJudgementMetric):
         self.add_input_steps(steps, sample, output, [evaluation for _, evaluation, _ in judged])
         for repeat, evaluation, rating in judged:
             if len(judged) > 1:
-                steps.add_step(f"Judged for the {repeat + 1}. time:")
+                steps.add_step(f"{attempt_text(repeat).capitalize()}:")
             self.add_result_steps(steps, evaluation, rating)
         values = [self.combine(rating.values) for _, _, rating in judged]
         return add_mean_step(steps, values) if len(values) > 1 else steps.finish_with_value(self.name, values[0])
@@ -777,7 +778,7 @@ class CriticMetric(SinglePromptMetric):
         steps = DerivationBuilder()
         if isinstance(question, Score):
             assert question.value is not None
-            return steps.finish(f"Nobody had to be asked: {format_number(question.value)}", question.value)
+            return steps.finish(f"No calls were needed: {format_number(question.value)}", question.value)
         ratings = replay_repeats(
             around.judgements, lambda judge, repeat: request_rating(judge, metric.critic, question, repeat)
         )
@@ -792,7 +793,7 @@ class CriticMetric(SinglePromptMetric):
         aggregation = getattr(self, "aggregation", "")
         rows: list[tuple[Cell, ...]] = [(n + 1, *one.values, metric.combine(one.values)) for n, one in ratings]
         steps.table(
-            question.scale.conversion + (f", put together by {aggregation}" if aggregation else ""),
+            question.scale.conversion + (f", combined by {aggregation}" if aggregation else ""),
             ("time", *question.scored_names, "together"),
             rows,
         )

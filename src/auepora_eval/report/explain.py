@@ -618,7 +618,7 @@ def _card_sections(card: Card) -> list[ReportSection]:
     return [
         _section("The number", [DefinitionList([fact for fact in facts if fact[1]])]),
         _section("Its choices", _table(("choice", "value", "which means"), choices) if choices else []),
-        _section("The samples it stands on", _sample_blocks(card)),
+        _section("The samples it is based on", _sample_blocks(card)),
         _section("", list(map(_prose, card.notes))),
     ]
 

@@ -320,9 +320,7 @@ class RunStore:
         Without ``texts`` document texts are empty and not read.
         """
         with self._reading(run_id) as (_, run):
-            return read_outputs(
-                self._database, run, repeat=repeat, texts=texts, position=position, positions=positions
-            )
+            return read_outputs(self._database, run, repeat=repeat, texts=texts, position=position, positions=positions)
 
     def done(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every stored output, including failed ones."""

@@ -48,7 +48,8 @@ TOPICS = {
 _OPENING = """# Python names
 
 Everything that `from auepora_eval import ...` gives, with parameters and types.
-Generated from signatures and docstrings by `make docs`.
+Generated from signatures and docstrings by `make docs`; [Python](python.md) says which function to use.
+In examples, `samples`, `outputs` and `system` are those of a test of two questions, one of which is a hit.
 Other modules are not part of the interface: see [Architecture](architecture.md).
 """
 _MODULE_PREFIX = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])")
@@ -100,7 +101,16 @@ def _name_section(name: str) -> str:
         return heading + _class_text(value)
     parameters = parameter_texts(value)
     returned = _annotation_text(inspect.signature(value).return_annotation)
-    return heading + _call_block(name, parameters, returned) + _prose(value) + _parameter_table(parameters, {})
+    meanings = _argument_texts(value)
+    return heading + _call_block(name, parameters, returned) + _prose(value) + _parameter_table(parameters, meanings)
+
+
+def _argument_texts(value: object) -> dict[str, str]:
+    """What the section ``Args`` of a docstring says about each parameter."""
+    document = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    section = next((part for part in document.split("\n\n") if part.startswith("Args:")), "")
+    pairs = re.findall(r"^    (\w+): ((?:.*)(?:\n        .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in pairs}
 
 
 def _class_text(cls: type) -> str:
@@ -262,13 +272,17 @@ def _with_summary(shown: str, member: object) -> str:
 
 
 def _prose(value: object) -> str:
-    """The docstring as Markdown."""
+    """The docstring as Markdown, without its section ``Args``, which the table of parameters has."""
     document = inspect.cleandoc(getattr(value, "__doc__", None) or "")
     paragraphs = []
     for paragraph in document.split("\n\n"):
         formula = _FORMULA.match(paragraph)
+        if paragraph.startswith("Args:"):
+            continue
         if formula is not None:
             paragraphs.append(f"$$\n{formula[1]}\n$$")
+        elif paragraph.startswith("Example:"):
+            paragraphs.append(f"```text\n{textwrap.dedent(paragraph.partition(chr(10))[2])}\n```")
         else:
             paragraphs.append(_inline(" ".join(paragraph.split())))
     return "\n\n".join(paragraphs) + "\n"

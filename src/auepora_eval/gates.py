@@ -91,10 +91,6 @@ class CheckedGate(GateOutcome):
     """Whether the interval may be too narrow."""
 
 
-GATE_TABLE = "auepora_eval.report.gate_table"
-"""The module that makes blocks of a report."""
-
-
 @dataclass(frozen=True, slots=True)
 class GateReport(BlockReport):
     """The outcomes of all gates of a run."""
@@ -142,8 +138,7 @@ class GateReport(BlockReport):
 
     def blocks(self) -> list[Block]:
         """A row per gate, warnings, and the counts."""
-        blocks: list[Block] = import_module(GATE_TABLE).gates_blocks(self)
-        return blocks
+        return list(import_module("auepora_eval.report.gate_table").gates_blocks(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON-compatible dictionary (schema 1)."""
@@ -244,11 +239,16 @@ def check_gates(
     guardrails: Sequence[GuardrailOutcome] = (),
     picked: tuple[Mapping[str, MetricComparison], str] = ({}, ""),
 ) -> GateReport:
-    """Check results against gates. Gates on a difference or verdict use the ``comparison`` with a baseline.
+    """Check results against gates, and return a report. Gates on a difference or verdict use the ``comparison``.
 
-    ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` is the
-    run id of the baseline, ``guardrails`` are those of the comparison, ``picked`` are those for gates on intervals
-    where a run was picked in a sweep. A metric that was not computed raises nothing: its gate is inconclusive.
+    ``gates`` are texts, such as ``recall@5 >= 0.8``; ``results`` are those of a run. ``refused`` says why metrics
+    cannot be compared, ``without`` why there is no comparison at all, ``against`` is the run id of the baseline,
+    ``guardrails`` are those of the comparison, ``picked`` are those for gates on intervals where a run was picked in a
+    sweep. A metric that was not computed raises nothing: its gate is inconclusive.
+
+    Example:
+        >>> check_gates(["recall@1 >= 0.4"], evaluate(samples, outputs, ["recall@1"])).status
+        'passed'
     """
     results_by_name = {result.name: result for result in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)

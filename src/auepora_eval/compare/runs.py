@@ -643,6 +643,17 @@ def compare_runs(
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
     documents that golden answers may cite: the path of a corpus, or its ids. ``samples`` restricts the comparison to a
     set of samples. ``guardrails`` are metrics that must not get worse, with the largest loss that is allowed.
+    ``store`` is an open store or its path, ``metrics`` selects some. ``strict_chunker_version`` refuses runs with other
+    chunks, ``other_dataset`` allows another dataset; ``adjust`` says how p-values are adjusted, ``seed`` is that of
+    resampling. B is judged against A.
+
+    Returns:
+        A report with a verdict per metric; ``print`` shows the conclusion first.
+
+    Example:
+        >>> report = compare("baseline", "candidate", store="runs.sqlite")
+        >>> report.metrics[0].name, report.metrics[0].verdict
+        ('recall@1', 'equal')
     """
     with open_store(store) as opened:
         record_a, record_b = opened.find(a), opened.find(b)

@@ -460,6 +460,18 @@ def load_dataset(
 
     With a ``corpus``, documents without text get its texts; with a file of ``nuggets``, samples get those of their
     ids.
+
+    Args:
+        path: A file or folder.
+        name: Of the dataset; by default that of the file.
+
+    Returns:
+        The samples, as a sequence with a name.
+
+    Example:
+        >>> dataset = load_dataset("data.jsonl")
+        >>> dataset.name, len(dataset)
+        ('data', 2)
     """
     path = Path(path)
     with _open_corpus_join(corpus) as corpus_join, gc_paused():

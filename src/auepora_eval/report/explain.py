@@ -427,6 +427,17 @@ def explain(
     Everything is recomputed from the store and compared with the stored value. ``name`` may be a signature.
     ``metrics`` are objects of unregistered metrics. With ``models``, models are called again; judges never are.
     ``corrections`` are those of the labels folder, for a result with corrected gold.
+
+    Args:
+        store: An open store, or the path or URL of one.
+        run: A run, named as ``RunStore.find`` takes it.
+
+    Returns:
+        The explanation; ``print`` shows it.
+
+    Example:
+        >>> explain("runs.sqlite", "baseline", "recall@1").card.name
+        'recall@1'
     """
     if not isinstance(store, RunStore):
         with RunStore.open(store, create=False) as opened:

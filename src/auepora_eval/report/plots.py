@@ -58,7 +58,19 @@ ANSWERS = (
 
 
 def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
-    """Every metric with its interval, by target; several runs are grouped by metric."""
+    """Every metric with its interval, by target; several runs are grouped by metric.
+
+    Args:
+        results: Results, or results by the name of their run.
+        title: Of the chart.
+
+    Returns:
+        A chart, which a notebook shows; ``save`` writes it.
+
+    Example:
+        >>> plot_results(evaluate(samples, outputs, ["recall@1"])).to_svg()[:4]
+        '<svg'
+    """
     if isinstance(results, Mapping):
         names = dict.fromkeys(one.name for one in chain.from_iterable(results.values()))
         rows = [
@@ -396,6 +408,18 @@ def plot_comparison(
     """Every metric's difference with its interval and verdict, by target; refused metrics with their reason.
 
     With ``exploratory_below``, metrics that are not primary follow below a line, where a list of metrics is given.
+
+    Args:
+        report: A comparison.
+        names: Of the runs.
+        title: Of the chart.
+
+    Returns:
+        A chart, which a notebook shows; ``save`` writes it.
+
+    Example:
+        >>> plot_comparison(compare("baseline", "candidate", store="runs.sqlite")).to_svg()[:4]
+        '<svg'
     """
     if isinstance(report, CompareReport):
         return forest_plot(report, names=names, title=title)

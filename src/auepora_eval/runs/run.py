@@ -420,6 +420,17 @@ def run_plan(
     unfinished run of the plan, or that named by ``run``; with ``retry_failed`` failed samples are called again, else a
     finished run has its stored results. A plan or dataset that has changed since is refused. The plan's gates are
     checked at the end; ``against`` names their baseline, by default the latest run of this name and these samples.
+
+    Args:
+        path: A plan file, or a plan that was read; ``store`` replaces its store, ``tags`` are those of the run.
+        stop: Stops the run from another thread; ``watcher`` has functions that are told the progress.
+
+    Returns:
+        How the run ended, with its record and results.
+
+    Example:
+        >>> run_plan("plan.yaml").ended
+        'finished'
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
@@ -530,6 +541,22 @@ def run_system(
     supports are computed. ``judging`` is the policy for judge calls. ``config`` describes the system, in addition to
     its own attribute ``config``. ``match`` is how gold is matched with retrieved documents: ``auto``, ``id``, ``span``,
     ``text`` or ``parent``; by default as in ``conventions``.
+
+    Args:
+        system: A function, an object with ``run``, or an object of a framework; ``dataset`` has the samples.
+        store: A store, or the path of one, which is made if need be; ``name`` and ``tags`` are those of the run.
+        top_k: Documents to ask for, with ``concurrency`` calls at once and ``repeats`` of each sample.
+        timeout: Seconds for a call, with ``retries``; the run stops after ``max_failures`` failures.
+        slices: Labels or metadata to break results down by.
+        stop: Stops the run from another thread; ``watcher`` is told the progress.
+
+    Returns:
+        How the run ended, with its record and results.
+
+    Example:
+        >>> outcome = run_system(system, samples, ["recall@1"], store="runs.sqlite", name="again")
+        >>> outcome.ended, outcome.results.by_name["recall@1"].value
+        ('finished', 0.5)
     """
     request = system_request(
         system,

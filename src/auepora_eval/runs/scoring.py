@@ -122,6 +122,21 @@ def rescore(
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
     ``until_decided`` requires the early stop that ``judges`` describe; a stop in the plan of the run applies anyway, to
     the metrics that it names. ``continue_judging`` judges a stopped run to the end, where the first verdict stands.
+
+    Args:
+        conventions: A preset, or conventions.
+        slices: Labels or metadata to break results down by.
+        options: Executor and batch size.
+        progress: Called with the number of newly scored samples.
+        judge_progress: Gives the function that is called with the progress of judging.
+        on_look: Called before each look of a sequential test.
+
+    Returns:
+        The new results, which are stored with the run.
+
+    Example:
+        >>> rescore("baseline", ["mrr"], store="runs.sqlite")[0].value
+        0.5
     """
     with open_store(store) as opened:
         record = opened.find(run) if isinstance(run, str) else run

@@ -255,7 +255,9 @@ class RunStore:
 
     def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
         """Store the aggregate of a run."""
-        self._change(run_id, {"aggregate_json": None if aggregate is None else self._json(dict(aggregate))})
+        stored = None if aggregate is None else self._json(dict(aggregate))
+        with self._writing() as connection:
+            update_run(connection, run_id, {"aggregate_json": stored})
 
     def set_gold(self, run_id: str, gold: Mapping[str, Any]) -> RunRecord:
         """Store how the gold of a run is matched, as ``gold`` of its plan; returns the run."""
@@ -440,10 +442,6 @@ class RunStore:
             yield connection
         self._known_texts.mark_committed()
 
-    def _change(self, run_id: str, values: Mapping[str, Any]) -> None:
-        with self._writing() as connection:
-            update_run(connection, run_id, values)
-
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
             run = named_run_id(connection, run_id)
@@ -458,22 +456,15 @@ class RunStore:
 
 
 def open_store(path: str | Path | None = None) -> RunStore:
-    """Open a store that exists; it is also a context manager, which closes it.
+    """Open the store at ``path``, a file or URL; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
 
-    Parameters
-    ----------
-    path
-        File or ``postgresql://`` URL; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
+    Returns:
+        The store, also as a context manager. A path without one is an error; ``RunStore(path)`` makes one there.
 
-    Returns
-    -------
-    RunStore
-        The open store. A path without a store is a ``StoreError``; ``RunStore(path)`` creates one there.
-
-    Examples
-    --------
-    >>> with open_store("runs.sqlite") as store:
-    ...     names = [record.name for record in store.runs()]
+    Example:
+        >>> with open_store("runs.sqlite") as store:
+        ...     store.results("baseline")[0].name
+        'recall@1'
     """
     return RunStore(default_store(path), create=False)
 

@@ -31,6 +31,7 @@ from .derivation import (
     quote_text,
     record_steps,
 )
+from .details import IntervalDetails, ResultDetails
 from .metric_metadata import (
     JOINED_FIELDS,
     OWN_FIELDS,
@@ -732,14 +733,13 @@ def assemble_result(
     totals = dict.fromkeys(Status, 0)
     for (status, _), count in tally.items():
         totals[status] += count
-    details: dict[str, Any] = {
-        "num_samples": num_samples,
-        "num_scored": totals[Status.SCORED],
-        "num_skipped": totals[Status.SKIPPED],
-        "num_system_failed": totals[Status.SYSTEM_FAILED],
-        "num_measure_failed": totals[Status.MEASURE_FAILED],
-        "num_failed": totals[Status.SYSTEM_FAILED] + totals[Status.MEASURE_FAILED],
-    }
+    details = ResultDetails()
+    details.num_samples = num_samples
+    details.num_scored = totals[Status.SCORED]
+    details.num_skipped = totals[Status.SKIPPED]
+    details.num_system_failed = totals[Status.SYSTEM_FAILED]
+    details.num_measure_failed = totals[Status.MEASURE_FAILED]
+    details.num_failed = details.num_system_failed + details.num_measure_failed
     for (status, reason), count in sorted(tally.items()):
         if status is not Status.SCORED:
             key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
@@ -747,14 +747,14 @@ def assemble_result(
     if "empty_gold" in metric.metadata.skip_reasons and "relevant_docs" in metric.required_fields():
         details.setdefault("skipped_empty_gold", 0)
     if totals[Status.SYSTEM_FAILED]:
-        details["value_completed"] = None if math.isnan(completed) else completed
+        details.value_completed = None if math.isnan(completed) else completed
     if bounds is not None:
-        details["bounds"] = list(bounds)
+        details.bounds = list(bounds)
     if interval is not None:
-        details["interval"] = {"method": interval.method, "units": interval.units, "flags": list(interval.flags)}
+        details.interval = IntervalDetails(method=interval.method, units=interval.units, flags=list(interval.flags))
     details |= further
     if cuts[CHARACTERS]:
-        details["tokenizer"] = {"words": cuts[WORDS], "char": cuts[CHARACTERS]}
+        details.tokenizer = {"words": cuts[WORDS], "char": cuts[CHARACTERS]}
         tokens = "mixed" if cuts[WORDS] else "char"
         signature = signature.with_options(tok=tokens)
     defined = not math.isnan(value)

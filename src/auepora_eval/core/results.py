@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from ..errors import BadValueError, MissingDependencyError, UnknownMetricError
+from .details import RepeatDetails, ResultDetails
 from .types import EvaluationSample, MetricResult, SystemOutputs
 
 # --- data frames of pandas, polars or Arrow from columns -------------------------------------------------------------
@@ -133,7 +134,7 @@ def _rows(result: MetricResult, *, slices: bool) -> Iterator[dict[str, Any]]:
 
 def _row(whole: MetricResult, part: MetricResult, name: str | None, group: str | None) -> dict[str, Any]:
     low, high = (None, None) if part.interval is None or not part.defined else part.interval
-    counts = {key: part.details.get(f"num_{key}") for key in ("samples", "skipped", "failed")}
+    details = part.details
     return {
         "metric": whole.name,
         "target": whole.target.name,
@@ -142,21 +143,19 @@ def _row(whole: MetricResult, part: MetricResult, name: str | None, group: str |
         "value": part.known_value,
         "low": low,
         "high": high,
-        "num_samples": counts["samples"],
-        "coverage": _coverage(part),
-        "skipped": counts["skipped"],
-        "failed": counts["failed"],
+        "num_samples": details.num_samples if details.counts_samples else None,
+        "coverage": _coverage(details),
+        "skipped": details.num_skipped if details.counts_outcomes else None,
+        "failed": details.num_failed if details.counts_outcomes else None,
         "signature": whole.signature,
     }
 
 
-def _coverage(result: MetricResult) -> float | None:
+def _coverage(details: ResultDetails) -> float | None:
     """The proportion of samples that the value is a mean of; None for a metric without outcomes."""
-    try:
-        total = sum(int(result.details[f"num_{key}"]) for key in ("scored", "skipped", "failed"))
-        return int(result.details["num_samples"]) / total if total else None
-    except (KeyError, TypeError, ValueError):  # details of a user's own metric may be anything
+    if not (details.counts_samples and details.counts_outcomes and details.num_outcomes):
         return None
+    return details.num_samples / details.num_outcomes
 
 
 # --- results: a list of ``MetricResult`` with access by name and export to JSON, Markdown and data frames ------------
@@ -368,7 +367,7 @@ def display_name(result: MetricResult, *, unit: bool = True) -> str:
     signature = result.signature or ""
     if registered_name(result) == "answer_relevance":
         return f"{result.name} (word overlap)"
-    if result.details.get("judge", {}).get("mean_probability"):
+    if result.details.judge.get("mean_probability"):
         return f"{result.name} (mean probability)"
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
@@ -392,9 +391,9 @@ def registered_name(result: MetricResult) -> str:
 def system_cost(results: Iterable[MetricResult]) -> float | None:
     """What all answers of a run cost, those of every repeat; ``None`` where that is not known."""
     for result in results:
-        if registered_name(result) == "total_cost" and result.defined:
-            repeats: int = (result.details.get("repeats") or {}).get("count", 1)
-            return float(result.details["total"]) * repeats
+        details = result.details
+        if registered_name(result) == "total_cost" and result.defined and details.total is not None:
+            return details.total * details.repeats.count
     return None
 
 
@@ -404,7 +403,7 @@ def coverage(result: MetricResult) -> str:
     Failures that count are distinguished from samples that are left out. With several repeats failed calls are
     reported as well: ``18 calls, 4 failed, counted worst (timeout)``.
     """
-    return "; ".join(filter(None, [_sample_coverage(result.details), _call_coverage(result.details.get("repeats"))]))
+    return "; ".join(filter(None, [_sample_coverage(result.details), _call_coverage(result.details.repeats)]))
 
 
 def judged_coverage(result: MetricResult) -> str:
@@ -414,30 +413,30 @@ def judged_coverage(result: MetricResult) -> str:
     ``judged 83 % of top 10; gold by model 120, human 14``, ``residual 0.0512 (unjudged)``
     """
     details = result.details
-    residual = details.get("residual") if registered_name(result) == "rbp" else None
-    notes = [corrections_note(result), "" if residual is None else f"residual {residual:.4f} (unjudged)"]
-    shown = "; ".join(filter(None, notes))
-    if partial := details.get("partial_grades"):
+    if partial := details.partial_grades:
         return f"corrected: people graded {partial['graded']:,} of {partial['pairs']:,} pairs"
-    if "gold_by" not in details:
-        return shown
-    depth, share = details.get("judged_depth"), details.get("judged")
-    within = "all returned" if depth is None else f"top {depth}"
-    seen = f"judged nothing of {within}" if share is None else f"judged {_percent(share)} of {within}"
-    whose = ", ".join(f"{by} {count}" for by, count in details["gold_by"].items())
-    return "; ".join(filter(None, [shown, f"{seen}; gold by {whose}" if whose else seen]))
+    notes = [corrections_note(result)]
+    if details.residual is not None and registered_name(result) == "rbp":
+        notes.append(f"residual {details.residual:.4f} (unjudged)")
+    if details.gold_by is not None:
+        within = "all returned" if details.judged_depth is None else f"top {details.judged_depth}"
+        judged = "nothing" if details.judged is None else _percent(details.judged)
+        notes.append(f"judged {judged} of {within}")
+        annotators = ", ".join(f"{by} {count}" for by, count in details.gold_by.items())
+        notes.append(f"gold by {annotators}" if annotators else "")
+    return "; ".join(filter(None, notes))
 
 
 def chance_note(result: MetricResult) -> str:
     """The chance level of a number for which gold is matched by document: ``chance level 0.12``."""
-    chance = result.details.get("chance")
+    chance = result.details.chance
     return "" if chance is None else f"chance level {chance:.2f}"
 
 
 def script_note(results: Iterable[MetricResult]) -> str:
     """How many samples were cut into characters, in a sentence; empty where none was."""
     for result in results:
-        cut = result.details.get("tokenizer")
+        cut = result.details.tokenizer
         if cut:
             total = cut["words"] + cut["char"]
             return f"{cut['char']} of {total} samples are in a script without spaces: their tokens are characters"
@@ -446,7 +445,7 @@ def script_note(results: Iterable[MetricResult]) -> str:
 
 def corrections_note(result: MetricResult) -> str:
     """The number of gold corrections behind a value, and the value without them."""
-    corrections = result.details.get("corrections")
+    corrections = result.details.corrections
     if not corrections:
         return ""
     before = corrections.get("value_before")
@@ -458,9 +457,9 @@ def corrections_note(result: MetricResult) -> str:
 def empty_answers(result: MetricResult) -> str:
     """The number of empty answers of an abstention metric, where there are many: ``6 of 40 answers are empty``."""
     details = result.details
-    if "num_empty_answers" not in details:
-        return ""
-    return f"{details['num_empty_answers']} of {details['num_answers']} answers are empty"
+    return (
+        f"{details.num_empty_answers} of {details.num_answers} answers are empty" if details.num_empty_answers else ""
+    )
 
 
 def panel_note(result: MetricResult) -> str:
@@ -468,14 +467,15 @@ def panel_note(result: MetricResult) -> str:
 
     ``3 judges agree on 86 % (alpha 0.71): a 0.8125, b 0.7900 (2 failed), c 0.8000``
     """
-    panel = result.details.get("panel")
-    if not isinstance(panel, Mapping) or not panel.get("members"):
+    panel = result.details.panel
+    if not panel.get("members"):
         return ""
     agreement, alpha = panel.get("agreement"), panel.get("alpha")
     members = []
-    for name, one in panel["members"].items():
-        failed = f" ({one['failed']} failed)" if one.get("failed") else ""
-        members.append(f"{name} {'n/a' if one.get('mean') is None else format(one['mean'], '.4f')}{failed}")
+    for name, member in panel["members"].items():
+        mean = "n/a" if member.get("mean") is None else f"{member['mean']:.4f}"
+        failed = f" ({member['failed']} failed)" if member.get("failed") else ""
+        members.append(f"{name} {mean}{failed}")
     agreed = "" if agreement is None else f" agree on {_percent(agreement)}"
     chance = "" if alpha is None else f" (alpha {alpha:.2f})"
     return f"{len(members)} judges{agreed}{chance}: {', '.join(members)}"
@@ -489,8 +489,8 @@ CLAIM_ALL = "the claim is about all metrics of the sequential test together, not
 
 def sequential_details(result: MetricResult) -> Mapping[str, Any] | None:
     """The stored sequential test of a metric: its design, looks and verdict; ``None`` if there is none."""
-    found = result.details.get("sequential")
-    return found if isinstance(found, Mapping) and found.get("design") else None
+    found = result.details.sequential
+    return found if found.get("design") else None
 
 
 def deciding_look(sequential: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -520,8 +520,8 @@ def sequential_note(test: Mapping[str, Any]) -> str:
 
 def two_stage_details(result: MetricResult) -> Mapping[str, Any] | None:
     """What is stored of two-stage judging of a metric; ``None`` if there is none, or if it has not ended."""
-    found = result.details.get("two_stage")
-    return found if isinstance(found, Mapping) and "target" in found else None
+    found = result.details.two_stage
+    return found if "target" in found else None
 
 
 def two_stage_note(stage: Mapping[str, Any]) -> str:
@@ -534,9 +534,9 @@ def two_stage_note(stage: Mapping[str, Any]) -> str:
 
 def controls_warnings(result: MetricResult) -> list[str]:
     """What the control items of a judge show against it, and which items could not be built."""
-    controls = result.details.get("controls") or {}
+    controls = result.details.controls
     found = []
-    if controls.get("usable") is False:
+    if controls.usable is False:
         errors = controls["false_accepts"]
         low, high = errors["interval"]
         found.append(
@@ -544,11 +544,9 @@ def controls_warnings(result: MetricResult) -> list[str]:
             f"that it must reject ({_percent(errors['rate'])}, 95 % interval {_percent(low)} to {_percent(high)}; the "
             f"limit is {_percent(controls['limit'])})"
         )
-    if controls.get("num_failed"):
-        found.append(
-            f"{controls['num_failed']} of {controls['num_items']} control items of {result.name} were not judged"
-        )
-    for kind, why in (controls.get("unavailable") or {}).items():
+    if controls.num_failed:
+        found.append(f"{controls.num_failed} of {controls.num_items} control items of {result.name} were not judged")
+    for kind, why in controls.unavailable.items():
         what = "control items" if kind == "all" else f"control items '{kind}'"
         found.append(f"{what} of {result.name}: {why}")
     return found
@@ -556,8 +554,8 @@ def controls_warnings(result: MetricResult) -> list[str]:
 
 def unusable_judges(results: Iterable[MetricResult]) -> dict[str, str]:
     """By metric what control items show against its judge, where it is not usable."""
-    unusable = [result for result in results if (result.details.get("controls") or {}).get("usable") is False]
-    return {one.name: controls_warnings(one)[0] for one in unusable}
+    unusable = [result for result in results if result.details.controls.usable is False]
+    return {result.name: controls_warnings(result)[0] for result in unusable}
 
 
 def _percent(share: float) -> str:
@@ -568,45 +566,40 @@ def _percent(share: float) -> str:
     return "under 1 %" if whole == 0 and share > 0 else f"{whole} %"
 
 
-def _sample_coverage(details: Mapping[str, Any]) -> str:
-    skipped = _reasons(details, "skipped_")
-    failed = _reasons(details, "failed_")
-    if (not skipped and not failed) or "num_scored" not in details:
+def _sample_coverage(details: ResultDetails) -> str:
+    skipped = details.reasons("skipped")
+    failed = details.reasons("failed")
+    if not (skipped or failed) or not details.counts_outcomes:
         return ""
-    total = details["num_scored"] + details["num_skipped"] + details["num_failed"]
-    parts = [f"{details['num_samples']} of {total}"]
-    counted = details["num_samples"] - details["num_scored"]
+    parts = [f"{details.num_samples} of {details.num_outcomes}"]
     if failed:
-        parts.append(_failed_text(details, details["num_failed"], "counted worst" if counted else "left out"))
+        parts.append(_failed_text(failed, details.num_failed, counted=details.counts_failures))
     if skipped:
-        parts.append(f"{details['num_skipped']} skipped ({', '.join(skipped)})")
+        parts.append(f"{details.num_skipped} skipped{_reasons_text(skipped)}")
     return "; ".join(parts)
 
 
-def _call_coverage(repeats: Any) -> str:
+def _call_coverage(repeats: RepeatDetails) -> str:
     """The number of failed calls; a sample fails only where all its repeats do, so that it is not visible there."""
-    if not isinstance(repeats, Mapping) or repeats.get("count", 1) < 2 or "num_calls" not in repeats:
+    if repeats.count < 2 or not repeats.num_failed:
         return ""
-    calls, failed = repeats["num_calls"], repeats["num_system_failed"] + repeats["num_measure_failed"]
-    if not failed:
-        return ""
-    how = "counted worst" if repeats["num_counted"] > calls - failed else "left out"
-    return f"{calls} calls, {_failed_text(repeats, failed, how)}"
+    counted = repeats.num_counted > repeats.num_calls - repeats.num_failed
+    failed = _failed_text(repeats.reasons("failed"), repeats.num_failed, counted=counted)
+    return f"{repeats.num_calls} calls, {failed}"
 
 
-_MISSING = "failed_missing_output"
-"""The number of samples without an output, which count as failures."""
-
-
-def _failed_text(details: Mapping[str, Any], failed: int, how: str) -> str:
+def _failed_text(reasons: dict[str, int], failed: int, *, counted: bool) -> str:
     """Missing outputs and failures apart: ``1 missing, 2 failed, counted worst (timeout)``."""
-    missing = details.get(_MISSING) or 0
-    reasons = _reasons({key: count for key, count in details.items() if key != _MISSING}, "failed_")
+    missing = reasons.pop("missing_output", 0)
     parts = [f"{missing} missing"] * (missing > 0) + [f"{failed - missing} failed"] * (failed > missing)
-    text = ", ".join([*parts, how])
-    return f"{text} ({', '.join(reasons)})" if reasons else text
+    parts.append("counted worst" if counted else "left out")
+    return ", ".join(parts) + _reasons_text(reasons)
 
 
-def _reasons(details: Mapping[str, Any], prefix: str) -> list[str]:
-    found = {key.removeprefix(prefix): count for key, count in details.items() if key.startswith(prefix) and count}
-    return [f"{reason} {count}" if len(found) > 1 else reason for reason, count in found.items()]
+def _reasons_text(reasons: Mapping[str, int]) -> str:
+    """The reasons in parentheses, with their counts if there are several."""
+    if not reasons:
+        return ""
+    if len(reasons) == 1:
+        return f" ({next(iter(reasons))})"
+    return f" ({', '.join(f'{reason} {count}' for reason, count in reasons.items())})"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from .details import DetailsField, no_details
+
 __all__ = [
     "STARTED",
     "Document",
@@ -190,7 +192,8 @@ class MetricResult:
     name: str
     target: TargetCategory
     value: float
-    details: dict[str, Any] = field(default_factory=dict)
+    details: DetailsField = field(default_factory=no_details)
+    """A mapping with typed attributes; any mapping can be given or assigned."""
     scores: Sequence[float | None] | None = None
     """Per sample, in sample order: the number that entered the mean, or ``None``."""
     outcomes: Sequence[str] | None = None
@@ -209,3 +212,6 @@ class MetricResult:
     def known_value(self) -> float | None:
         """The value; ``None`` where no sample counts."""
         return self.value if self.defined else None
+
+
+MetricResult.details = DetailsField()  # in the class it would be the default value

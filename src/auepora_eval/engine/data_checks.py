@@ -38,7 +38,7 @@ def no_hit_warning(results: Sequence[MetricResult]) -> str | None:
         result.value
         for result in results
         if (result.signature or "").partition("|")[0].partition("@")[0] in _HIT_METRICS
-        and result.details["num_samples"] > result.details["num_system_failed"]
+        and result.details.num_samples > result.details.num_system_failed
     ]
     return None if not values or any(values) else NO_HIT
 
@@ -146,7 +146,8 @@ class DataCheck:
         many = self.num_empty * 10 > self.num_answers
         abstention = [result for result in results if result.target is TargetCategory.NEGATIVE_REJECTION]
         for result in abstention if many else ():
-            result.details |= {"num_answers": self.num_answers, "num_empty_answers": self.num_empty}
+            result.details.num_answers = self.num_answers
+            result.details.num_empty_answers = self.num_empty
         empty = f"{self.num_empty} of {self.num_answers} answers are empty"
         if abstention:
             empty += "; abstention metrics count an empty answer as a refusal"
@@ -199,8 +200,7 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
     if not total or failed * 2 <= total:
         return None
     listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common(3))
-    keys = ("num_scored", "num_failed", "num_skipped")
-    asked = max(sum(result.details.get(key, 0) for key in keys) for result in results)
+    asked = max(result.details.num_outcomes for result in results)
     counted = f"{total} samples" if asked <= total else f"the {total} samples that a metric applies to, of {asked},"
     problem = f"{failed} of {counted} are system failures ({listed})"
     main = reasons.most_common(1)[0][0]
@@ -228,26 +228,23 @@ def _count_from_details(results: Sequence[MetricResult]) -> tuple[int, int, Coun
     most: tuple[int, int, Counter[str]] = (0, 0, Counter())
     for result in results:
         details = result.details
-        total = details.get("num_scored", 0) + details.get("num_failed", 0)
+        total = details.num_scored + details.num_failed
         if total > most[1]:
-            counts = {
-                key.removeprefix("failed_"): int(count) for key, count in details.items() if key.startswith("failed_")
-            }
-            most = int(details.get("num_system_failed", 0)), total, Counter(counts)
+            most = details.num_system_failed, total, Counter(details.reasons("failed"))
     return most
 
 
 def _judge_failure(result: MetricResult) -> str | None:
-    if result.details.get("num_scored", 1) or not _asks_a_judge(result):
-        return None
     details = result.details
-    how = "failed" if details["num_failed"] else "skipped"
-    reasons = [f"{key.partition('_')[2]} {count}" for key, count in details.items() if key.startswith(f"{how}_")]
+    if details.num_scored or not details.counts_outcomes or not _asks_a_judge(result):
+        return None
+    how = "failed" if details.num_failed else "skipped"
+    reasons = [f"{reason} {count}" for reason, count in details.reasons(how).items()]
     return f"{result.name} has no scored sample ({how}: {', '.join(reasons) or 'all'})"
 
 
 def _asks_a_judge(result: MetricResult) -> bool:
-    if "judging" in result.details:
+    if result.details.judging:
         return True
     info = find_metric((result.signature or "").partition("|")[0].partition("@")[0])
     return info is not None and issubclass(info.cls, BatchMetric) and info.cls.metadata.calls_judge

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ..core.batch import Batch, check_samples, warn_notes
 from ..core.conventions import Conventions, Signature
+from ..core.details import ControlDetails
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -388,7 +389,7 @@ def _add_controls(results: Results, metrics: Sequence[Metric], controls: JudgeCo
         judged = {metric.name for metric in metrics if isinstance(metric, BatchMetric) and is_judged(metric)}
         for result in results:
             if result.name in judged:
-                result.details["controls"] = controls.details(result.name)
+                result.details.controls = ControlDetails(controls.details(result.name))
 
 
 def evaluate(
@@ -585,7 +586,7 @@ def evaluate_sources(
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:
     """Raise where a slice or a metric needs a field that no sample had."""
     grouping.require_groups()
-    if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
+    if results and any(result.details.num_scored + result.details.num_skipped for result in results):
         for metric in metrics:
             for name in metric.required_fields():
                 if name not in grouping.annotated:

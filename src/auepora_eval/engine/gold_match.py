@@ -324,7 +324,7 @@ class GoldReading:
         levels = chance_levels(self._deciding(), metrics)
         for result in results:
             if result.name in levels:
-                result.details["chance"] = levels[result.name]
+                result.details.chance = levels[result.name]
 
     def _contradictions(self) -> list[str]:
         """A warning where the counts over all samples choose another way than the samples read first."""

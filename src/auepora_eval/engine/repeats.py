@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.batch import check_samples
 from ..core.conventions import Signature
+from ..core.details import RepeatDetails, ResultDetails
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, assemble_result, make_result
 from ..core.reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
 from ..core.results import Results
@@ -69,7 +70,7 @@ def result_over_repeats(
         )
         _add_completed(metric, result, parts)
         _add_bounds(metric, result, parts)
-    result.details["repeats"] = repeat_spread(values, parts)
+    result.details.repeats = RepeatDetails(repeat_spread(values, parts))
     return result
 
 
@@ -147,7 +148,7 @@ def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Sc
         completed = metric.reducer.value(per_sample_means(answered))
     else:
         completed = _mean([metric.reducer.value(part) for part in answered])
-    result.details["value_completed"] = None if math.isnan(completed) else completed
+    result.details.value_completed = None if math.isnan(completed) else completed
 
 
 def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
@@ -160,7 +161,7 @@ def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Score
         return
     found = [end for end in ends if end is not None]
     low, high = (math.fsum(one[side] for one in found) / len(found) for side in (0, 1))
-    result.details["bounds"] = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
+    result.details.bounds = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
 
 
 def join_scores(metric: BatchMetric, parts: Sequence[Scores]) -> Scores:
@@ -323,7 +324,7 @@ def evaluate_repeats(
     ``repeats`` are functions that return one output per sample, in order, on every call. A sample's score is the mean
     over its repeats, so that the interval is about samples and not calls. Metrics that are not means (BLEU, quantiles)
     have the mean of the repeats' values, and their interval resamples samples with all their repeats.
-    ``details["repeats"]`` contains the value of each repeat, the spread within samples, and how many calls failed: a
+    ``details.repeats`` contains the value of each repeat, the spread within samples, and how many calls failed: a
     sample is failed only where all its repeats are.
     """
     evaluation = Evaluation(metrics, **options)
@@ -371,9 +372,11 @@ def _compute_over_repeats(
 
 
 def _mean_result(each: Sequence[MetricResult]) -> MetricResult:
-    first, values = each[0], [one.value if one.defined else math.nan for one in each]
+    values = [math.nan if result.known_value is None else result.value for result in each]
     defined = [value for value in values if not math.isnan(value)]
-    first.details = {**merge_details([one.details for one in each]), "repeats": repeat_spread(values)}
+    first = each[0]
+    first.details = ResultDetails(merge_details([result.details for result in each]))
+    first.details.repeats = RepeatDetails(repeat_spread(values))
     first.value, first.defined = (math.fsum(defined) / len(defined), True) if defined else (0.0, False)
     first.scores = first.outcomes = first.interval = None
     return first

@@ -582,9 +582,9 @@ class _CorrectedRun:
         result = accumulator.result(self._dataset.grouping(self._record.plan.get("slices") or ()))
         for part in (result, *(part for groups in result.slices.values() for part in groups.values())):
             part.signature = task.signature
-        result.details["corrections"] = self._details(task.base)
-        if "lower_is_better" in task.base.details:
-            result.details["lower_is_better"] = task.base.details["lower_is_better"]
+        result.details.corrections = self._details(task.base)
+        if task.base.details.lower_is_better is not None:
+            result.details.lower_is_better = task.base.details.lower_is_better
         return result
 
     def _details(self, base: MetricResult) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def rescore_with_grades(
         result = make_result(metric, scores, signature=run_signature(metric, info), clusters=clusters)
         if result.interval is not None:
             result.interval = max(result.interval[0], 0.0), min(result.interval[1], 1.0)
-        result.details["partial_grades"] = {**partial.to_dict(), **estimate.details}
+        result.details.partial_grades = {**partial.to_dict(), **estimate.stored}
         results.append(result)
     store.put_results(
         record.run_id, results, reducers={one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
@@ -206,24 +206,24 @@ def partial_grades_text(results: Results) -> str:
     """The corrected metrics beside those by the model alone and by people alone."""
     rows = []
     for result in results:
-        found = result.details["partial_grades"]
+        found = result.details.partial_grades
         alone = [(found[key]["value"], found[key]["interval"]) for key in ("model_only", "human_only")]
         value = min(max(result.value, 0.0), 1.0)  # as stored it is the mean of the estimates of queries
         cells = [cell for each in ((value, result.interval), *alone) for cell in _value_cells(*each)]
         rows.append([result.name, *cells])
     headers = ["metric", "corrected", "95 % interval", "model only", "95 % interval", "human only", "95 % interval"]
     lines = [table(rows, headers=headers, right=(1, 3, 5)), ""]
-    first = results[0].details["partial_grades"]
+    first = results[0].details.partial_grades
     before = f", {first['known_before']:,} of them before the draw" if first["known_before"] else ""
     lines.append(
         f"people graded {first['graded']:,} of {first['pairs']:,} pairs{before}; draw: {first['draw'] or 'all pairs'}"
     )
     lines.append("intervals are about queries of this kind; a query without a relevant document counts 0")
     for result in results:
-        found = result.details["partial_grades"]
+        found = result.details.partial_grades
         if found.get("these_queries"):
             low, high = map(format_value, found["these_queries"])
-            lines.append(f"{result.name} of these {result.details['num_samples']:,} queries alone: {low} – {high}")
+            lines.append(f"{result.name} of these {result.details.num_samples:,} queries alone: {low} – {high}")
         if found["num_unpooled"]:
             lines.append(
                 f"{result.name}: {found['num_unpooled']:,} documents of the top are not in the pool and count 0"
@@ -244,7 +244,8 @@ class _Estimate:
     """The estimates of one metric: of each query, and by the model and by people alone."""
 
     by_query: Mapping[str, float]
-    details: Mapping[str, Any]
+    stored: Mapping[str, Any]
+    """What the details of the result have of it."""
 
     @classmethod
     def of(
@@ -274,7 +275,7 @@ class _Estimate:
             model.append(graded_measure(pairs.with_grades_of_model(), measure).by_query)
             human.append(graded_measure(pairs, measure, use_scores=False).by_query)
         mean = np.mean(values, axis=0)
-        details = {
+        stored = {
             "model_only": _estimate_row(np.mean(model, axis=0)),
             # Without the model the estimate of recall and nDCG has a bias that its interval does not contain.
             "human_only": _estimate_row(np.mean(human, axis=0), with_interval=measure.is_linear),
@@ -282,8 +283,8 @@ class _Estimate:
         }
         if errors[0] is not None and len(rankings) == 1:
             half = NormalDist().inv_cdf(0.975) * errors[0]
-            details["these_queries"] = [max(float(mean.mean()) - half, 0.0), min(float(mean.mean()) + half, 1.0)]
-        return cls(dict(zip(queries, mean.tolist(), strict=True)), details)
+            stored["these_queries"] = [max(float(mean.mean()) - half, 0.0), min(float(mean.mean()) + half, 1.0)]
+        return cls(dict(zip(queries, mean.tolist(), strict=True)), stored)
 
 
 def _estimate_row(values: Floats, *, with_interval: bool = True) -> dict[str, Any]:

@@ -534,7 +534,7 @@ def control_drift(before: MetricResult, after: MetricResult) -> dict[str, Any] |
     """The drift between two results of a metric; ``None`` unless a judge or prompt differs and items are the same."""
     parts = [(one.signature or "").split("|")[1:] for one in (before, after)]
     changed = [part for part in parts[0] if part not in parts[1] and part.partition(":")[0] in _JUDGE_OPTIONS]
-    compared = compare_controls(before.details.get("controls") or {}, after.details.get("controls") or {})
+    compared = compare_controls(before.details.controls, after.details.controls)
     return {"judge": ", ".join(changed), **compared} if changed and compared is not None else None
 
 

@@ -273,25 +273,25 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
         """The mean of each dimension, the counts, and statistics of the judge or the panel."""
-        details: dict[str, Any] = {}
+        found: dict[str, Any] = {}
         names = self.dimension_names
         stats = (np.zeros((0, self._num_columns)) if scores.stats is None else scores.stats)[scores.counted]
         columns = list(stats.T[len(_COLUMNS) :])
         if names:
-            details["dimensions"] = {
+            found["dimensions"] = {
                 name: math.fsum(column) / len(column) if len(column) else None
                 for name, column in zip(names, columns, strict=False)
             }
         for name, column in zip(self.count_names, columns[len(names) :], strict=False):
             total = math.fsum(column)
-            details[name] = int(total) if total.is_integer() else total
+            found[name] = int(total) if total.is_integer() else total
         if self.panel is not None and stats.shape[1] == self._num_columns:
             panel = panel_summary(self.panel, stats[:, self._num_columns - num_panel_columns(self.panel) :])
-            details |= {"panel": panel} if panel else {}
+            found |= {"panel": panel} if panel else {}
         judge = _judge_summary(scores.values[scores.counted], stats)
         if self.is_mean_probability:
             judge["mean_probability"] = True
-        return {**details, "judge": judge} if judge else details
+        return {**found, "judge": judge} if judge else found
 
     def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT

@@ -293,7 +293,7 @@ def _unsupported(
 
 def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
     """Raise if every metric skips every sample."""
-    if any(result.defined or result.details.get("num_failed") for result in results):
+    if any(result.defined or result.details.num_failed for result in results):
         return
     skips = {
         key.removeprefix("skipped_")

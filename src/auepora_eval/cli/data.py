@@ -427,7 +427,19 @@ def convert_command(
             columns=columns,
         )
     if as_json:
-        click.echo(json_text(_document(done)))
+        click.echo(
+            json_text(
+                {
+                    "schema": 1,
+                    "written": {
+                        role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()
+                    },
+                    "dropped": [asdict(loss) for loss in done.dropped],
+                    "outputs_left": done.outputs_not_written,
+                    "strays": done.unmatched_ids,
+                }
+            )
+        )
         return
     echo_err(*_messages(done))
 
@@ -445,13 +457,3 @@ def _messages(done: Conversion) -> list[str]:
         what = "1 output" if done.outputs_not_written == 1 else f"{done.outputs_not_written} outputs"
         messages.append(f"dropped: {what}; --outputs FILE writes them to a file of their own")
     return [*messages, unknown_ids_message(done.unmatched_ids)] if done.unmatched_ids else messages
-
-
-def _document(done: Conversion) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},
-        "dropped": [asdict(loss) for loss in done.dropped],
-        "outputs_left": done.outputs_not_written,
-        "strays": done.unmatched_ids,
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
@@ -13,9 +13,6 @@ from ..render.short import MAX_LINES, WIDTH, ShortForm, group_messages, grouped_
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text, text_width
 from .judge_options import run_failure
-
-if TYPE_CHECKING:
-    pass
 
 _TITLES = ("metric", "value", "95 % interval", "mean of (samples)")
 _LEAST_NOTE = 20
@@ -48,7 +45,7 @@ def results_short(
     doubts: list[tuple[str, str]] = []
     for one in {one.name: one for one in listed}.values():
         ends = one.interval if one.defined else None
-        name, is_doubtful = display_name(one), bool(ends and (one.details.get("interval") or {}).get("flags"))
+        name, is_doubtful = display_name(one), bool(ends and one.details.interval.flags)
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
         rows.append([name, rounded(one.known_value, ends), interval, result_note(one)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful

@@ -30,7 +30,7 @@ from ..judge.ratings import (
 )
 from ..judge.session import JudgeSession, run_judging
 from ..render.block_report import BlockReport
-from ..render.blocks import Block, DefinitionList
+from ..render.blocks import Block, Prose, Row, TableColumn, simple_table
 from ..runtime.secrets import Secrets
 from .pool import PooledDocument
 
@@ -62,8 +62,18 @@ class RelevanceReport(BlockReport):
         return sum(self.failed.values())
 
     def blocks(self) -> list[Block]:
-        """The numbers of grades."""
-        return [DefinitionList([(name.replace("_", " "), str(value)) for name, value in self.to_dict().items()])]
+        """The numbers of grades by who gave them and by level, and of documents without a grade."""
+        levels = sorted({grade.grade for grade in self.grades})
+        rows: list[Row] = []
+        for by in provenance_counts(self.grades):
+            given = [grade.grade for grade in self.grades if grade.by == by]
+            rows.append([by, *(str(given.count(level)) for level in levels), str(len(given))])
+        numbers = [TableColumn(name, number=True) for name in (*map(str, levels), "all")]
+        blocks: list[Block] = [simple_table(["graded by", *numbers], rows) if rows else Prose("nothing is graded")]
+        if self.failed:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(self.failed.items()))
+            blocks.append(Prose(f"{self.num_failed:,} without a grade ({reasons})"))
+        return blocks
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON object."""

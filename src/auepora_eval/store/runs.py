@@ -255,9 +255,7 @@ class RunStore:
 
     def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
         """Store the aggregate of a run."""
-        stored = None if aggregate is None else self._json(dict(aggregate))
-        with self._writing() as connection:
-            update_run(connection, run_id, {"aggregate_json": stored})
+        self._change(run_id, {"aggregate_json": None if aggregate is None else self._json(dict(aggregate))})
 
     def set_gold(self, run_id: str, gold: Mapping[str, Any]) -> RunRecord:
         """Store how the gold of a run is matched, as ``gold`` of its plan; returns the run."""
@@ -276,9 +274,8 @@ class RunStore:
 
     def delete(self, run_ids: str | Iterable[str]) -> None:
         """Delete runs, with the samples and texts that no other run references. Other writers wait."""
-        listed = list(_distinct(run_ids))
         with self._database.write() as connection:
-            delete_runs(connection, listed)
+            delete_runs(connection, _distinct(run_ids))
 
     def as_stored(self, value: Any) -> Any:
         """Return a plan or config as ``RunRecord`` has it, without secrets, to compare it with a stored one."""
@@ -442,6 +439,10 @@ class RunStore:
             yield connection
         self._known_texts.mark_committed()
 
+    def _change(self, run_id: str, values: Mapping[str, Any]) -> None:
+        with self._writing() as connection:
+            update_run(connection, run_id, values)
+
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
             run = named_run_id(connection, run_id)
@@ -458,8 +459,7 @@ class RunStore:
 def open_store(path: str | Path | None = None) -> RunStore:
     """Open the store at ``path``, a file or URL; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
 
-    Returns:
-        The store, also as a context manager. A path without one is an error; ``RunStore(path)`` makes one there.
+    Returns: the store, also as a context manager. A path without one is an error; ``RunStore(path)`` makes one there.
 
     Example:
         >>> with open_store("runs.sqlite") as store:
@@ -578,9 +578,7 @@ def run_version(store: RunStore, record: RunRecord) -> str:
 
 def lazy_samples(store: RunStore, run_id: str, *, texts: bool = True) -> LazySamples:
     """Return the samples of a run as a sequence that reads them in chunks on each iteration."""
-    record = store.get(run_id)
-    read = partial(iter_samples, store, run_id, texts=texts)
-    return LazySamples(read, record.num_samples)
+    return LazySamples(partial(iter_samples, store, run_id, texts=texts), store.get(run_id).num_samples)
 
 
 def samples_contain(store: RunStore, run_id: str, text: str) -> bool:

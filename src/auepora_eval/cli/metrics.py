@@ -19,6 +19,7 @@ from .options import target_option
 
 if TYPE_CHECKING:
     from ..core.types import TargetCategory
+    from ..crosscheck import CrossCheck
 
 
 # --- auepora metrics -------------------------------------------------------------------------------------------------

@@ -411,8 +411,6 @@ class RunStore:
             usage, _ = stored_usage(connection, run, to_change=False)
             return outputs_digest(connection, run), usage.get(OUTPUTS_DIGEST)
 
-    # --- helpers -----------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[tuple[DatabaseConnection, str]]:
         """Open a read transaction on an existing run, and give its id where it is named otherwise."""

@@ -163,7 +163,7 @@ class RAGEvaluationClient:
         ]
         suite = resolve_metrics([*_suite(self.ks), *chosen], self.conventions)
         own = resolve_metrics(metrics, self.conventions)
-        self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
+        self.metrics = tuple({metric.name: metric for metric in [*suite, *own]}.values())
         """The metrics of the suite, which are computed if the data supports them."""
         self.top_k = max(self.ks) if top_k is None else top_k
         self.policy = CallPolicy(top_k=self.top_k, concurrency=concurrency, timeout=timeout, retries=retries)

@@ -222,7 +222,7 @@ def _repeated_options() -> list[str]:
     }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
-    words += [word for one in params["measures"] for word in ("--erag", one)]
+    words += [word for measure in params["measures"] for word in ("--erag", measure)]
     return words + [
         word for option, key in names.items() if params[key] is not None for word in (option, str(params[key]))
     ]

@@ -289,7 +289,7 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
             built = metric(spec)
             if isinstance(built, BatchMetric) and built.metadata.calls_judge and getattr(built, "critic", name) is None:
                 given = {called: {**options, "critic": {"use": name}}}
-        made += [one for one, _ in single_specs(given)] if isinstance(given, Mapping) else [given]
+        made += [single for single, _ in single_specs(given)] if isinstance(given, Mapping) else [given]
     return made
 
 
@@ -442,8 +442,8 @@ def resume_options() -> tuple[list[str], str]:
     parts: list[str] = []
     for option, name in _RESUME_OPTIONS.items():
         value = None if hidden and name == "store" else params.get(name)
-        for one in value if isinstance(value, tuple) else () if value is None else (value,):
-            parts += [option, str(one)]
+        for text in value if isinstance(value, tuple) else () if value is None else (value,):
+            parts += [option, str(text)]
     parts += ["--safe"] if params.get("safe") else []
     return parts, "with the same --store, " if hidden else ""
 

@@ -18,7 +18,9 @@ def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list
     """The judgements of one sample, as JSON-compatible dicts; members of a panel in its own order."""
     from ..report.explain import in_panel_order
 
-    return [_judgement_dict(one) for one in in_panel_order(store.judgements(record.run_id, position=position))]
+    return [
+        _judgement_dict(judgement) for judgement in in_panel_order(store.judgements(record.run_id, position=position))
+    ]
 
 
 def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
@@ -28,18 +30,18 @@ def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
     return [{"sample_id": ids[row.position], **_judgement_dict(row)} for row in rows]
 
 
-def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
-    body = one.body
+def _judgement_dict(judgement: StoredJudgement) -> dict[str, Any]:
+    body = judgement.body
     result: dict[str, Any] = {
-        "metric": one.metric,
-        "repeat": one.repeat,
-        "judge_repeat": one.judge_repeat,
-        "critic": one.critic,
-        "prompt_id": one.prompt_id,
+        "metric": judgement.metric,
+        "repeat": judgement.repeat,
+        "judge_repeat": judgement.judge_repeat,
+        "critic": judgement.critic,
+        "prompt_id": judgement.prompt_id,
         **{name: body[name] for name in ("about", "panel") if body.get(name)},
     }
-    if one.reason is not None:
-        return {**result, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+    if judgement.reason is not None:
+        return {**result, "error": judgement.reason, "message": body.get("message"), "raw": body.get("raw")}
     keys = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")
     return {**result, **{name: body[name] for name in keys if name in body}}
 

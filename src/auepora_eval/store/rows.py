@@ -81,7 +81,7 @@ def list_runs(
     if limit is not None and tag is None and wanted not in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
         query += f" LIMIT {limit:d}"
     found = map(record_from_row, connection.records(query, list(conditions.values())))
-    matching = (one for one in found if (tag is None or tag in one.tags) and wanted in (None, one.status))
+    matching = (record for record in found if (tag is None or tag in record.tags) and wanted in (None, record.status))
     return list(islice(matching, limit))
 
 
@@ -89,7 +89,7 @@ def _status(status: RunStatus | str) -> RunStatus:
     try:
         return RunStatus(status)
     except ValueError:
-        known = ", ".join(one.value for one in RunStatus)
+        known = ", ".join(known_status.value for known_status in RunStatus)
         raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
 
 
@@ -378,11 +378,11 @@ def read_outputs(
                 packed = [decode_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:
-                found = reader.read(connection, (key for one in packed for key in one.texts or ()))
+                found = reader.read(connection, (key for output in packed for key in output.texts or ()))
         with gc_paused():
             chunk = [
-                StoredOutput(index, number, one.sample_id or name, unpack_output(one, found), one.texts)
-                for (number, index, name, _), one in zip(rows, packed, strict=True)
+                StoredOutput(index, number, output.sample_id or name, unpack_output(output, found), output.texts)
+                for (number, index, name, _), output in zip(rows, packed, strict=True)
             ]
         yield from chunk
 
@@ -454,18 +454,26 @@ def write_judgements(
     connection.execute_many(_UPSERT_JUDGEMENT, [_row(run_id, row, secrets) for row in rows])
 
 
-def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
+def _row(run_id: str, judgement: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
     metric, signature, critic, prompt_id = (
-        clean_column_text(secrets.text(text)) for text in (one.metric, one.signature, one.critic, one.prompt_id)
+        clean_column_text(secrets.text(text))
+        for text in (judgement.metric, judgement.signature, judgement.critic, judgement.prompt_id)
     )
     try:
-        body = msgspec.json.encode(dict(one.body), enc_hook=str)
+        body = msgspec.json.encode(dict(judgement.body), enc_hook=str)
     except UnicodeEncodeError:  # a lone surrogate in the reply of a judge
-        body = json.dumps(dict(one.body), default=str, ensure_ascii=False).encode(errors="replace")
+        body = json.dumps(dict(judgement.body), default=str, ensure_ascii=False).encode(errors="replace")
     if secrets.in_bytes(body):
         body = msgspec.json.encode(secrets.value(msgspec.json.decode(body)))
-    key = (run_id, score_key(metric, signature), one.repeat, one.position, one.judge_repeat, one.request)
-    return *key, metric, signature, critic, prompt_id, one.reason, body
+    key = (
+        run_id,
+        score_key(metric, signature),
+        judgement.repeat,
+        judgement.position,
+        judgement.judge_repeat,
+        judgement.request,
+    )
+    return *key, metric, signature, critic, prompt_id, judgement.reason, body
 
 
 def read_judgements(
@@ -703,7 +711,7 @@ def _result_row(
         columns, derived = encode_result(result, secrets)
         if not derived:
             document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
-    name, signature = (clean_column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
+    name, signature = (clean_column_text(secrets.text(text)) for text in (result.name, result.signature or ""))
     values = {
         "run_id": run_id,
         "score_key": score_key(name, signature),

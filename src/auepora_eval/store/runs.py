@@ -784,7 +784,7 @@ def decisions(
         if store._database.read_only and not connection.has_table(decision_table.name):
             return []  # a read-only store of an earlier version
         found = [_decision(row) for row in connection.records(query, list(conditions.values()))]
-    return found if run_id is None else [one for one in found if run_id in one.runs]
+    return found if run_id is None else [decision for decision in found if run_id in decision.runs]
 
 
 def _decision(row: Record) -> Decision:

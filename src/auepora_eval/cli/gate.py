@@ -34,7 +34,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..core.results import Results
-    from ..gates import GateOutcome, GateReport
+    from ..gates import GateReport
     from ..io.sample_sets import SampleSet
     from ..plan.model import Plan
     from ..render.short import ShortForm
@@ -180,13 +180,6 @@ def command(
         sys.exit(report.exit_code)
 
 
-def _reason(outcome: GateOutcome) -> str:
-    """The reason of an outcome with as many digits as its interval allows."""
-    from ..gates import CheckedGate
-
-    return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
-
-
 def gates_short(
     report: GateReport,
     *,
@@ -201,16 +194,14 @@ def gates_short(
     from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [
-        (outcome.metric or outcome.gate, UNRELIABLE_NOTE)
-        for outcome in ordered
-        if isinstance(outcome, CheckedGate) and outcome.is_doubtful
-    ]
+    doubtful = [outcome for outcome in ordered if isinstance(outcome, CheckedGate) and outcome.is_doubtful]
+    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in doubtful]
+    shown: list[tuple[str, str]] = []
+    for outcome in ordered[:_MOST_GATES]:
+        reason = outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
+        shown.append((f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {reason}"))
     notes = [
-        *(
-            (f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {_reason(outcome)}")
-            for outcome in ordered[:_MOST_GATES]
-        ),
+        *shown,
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,

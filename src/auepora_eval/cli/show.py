@@ -307,11 +307,8 @@ def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> l
     from ..labels.batch_plans import labels_folder
 
     accepted = CorrectionLog(labels_folder(store)).accepted(record.fingerprint)
-    return [
-        {**correction.to_dict(), "text": correction.describe()}
-        for correction in accepted
-        if correction.sample_id == sample_id
-    ]
+    found = [correction for correction in accepted if correction.sample_id == sample_id]
+    return [{**correction.to_dict(), "text": correction.describe()} for correction in found]
 
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -> list[dict[str, Any]]:
@@ -332,10 +329,8 @@ def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingPro
         facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
     if sample.get("labels"):
         facts.append(("labels", _short(sample["labels"])))
-    facts += [
-        ("gold correction", _short(f"{correction['text']}, by {correction['by']}"))
-        for correction in document.get("corrections", ())
-    ]
+    for correction in document.get("corrections", ()):
+        facts.append(("gold correction", _short(f"{correction['text']}, by {correction['by']}")))
     blocks: list[Block] = [DefinitionList(facts)]
     every_rank = document.get("gold_ranks") or [None for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):
@@ -619,16 +614,10 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
 
 
 def _sets_page(found: list[SampleSet]) -> Report:
-    rows: list[Row] = [
-        [
-            sample_set.name,
-            f"{sample_set.count:,}",
-            sample_set.created or "",
-            ", ".join(sample_set.runs),
-            _short(sample_set.reason),
-        ]
-        for sample_set in found
-    ]
+    rows: list[Row] = []
+    for sample_set in found:
+        runs, reason = ", ".join(sample_set.runs), _short(sample_set.reason)
+        rows.append([sample_set.name, f"{sample_set.count:,}", sample_set.created or "", runs, reason])
     number = TableColumn("samples", number=True)
     columns: list[TableColumn | str] = ["set", number, "saved", "selected by outcomes of", "reason"]
     empty = Prose("no sets; `auepora queries RUN --where CONDITION --save NAME` saves one")

@@ -380,10 +380,10 @@ def read_outputs(
             if texts:
                 found = reader.read(connection, (key for output in packed for key in output.texts or ()))
         with gc_paused():
-            chunk = [
-                StoredOutput(index, number, output.sample_id or name, unpack_output(output, found), output.texts)
-                for (number, index, name, _), output in zip(rows, packed, strict=True)
-            ]
+            chunk = []
+            for (number, index, name, _), output in zip(rows, packed, strict=True):
+                unpacked = unpack_output(output, found)
+                chunk.append(StoredOutput(index, number, output.sample_id or name, unpacked, output.texts))
         yield from chunk
 
 

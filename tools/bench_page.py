@@ -1,11 +1,12 @@
-"""The page of published benchmarks, written from their entries:  python -m tools.bench_page."""
+"""The page of published benchmarks and the figure of the README, from their entries:  python -m tools.bench_page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from auepora_eval.bench.entries import MARKS, Benchmark, Part, all_benchmarks
-from auepora_eval.bench.pages import differences, licence_text, spec_text
+from auepora_eval.bench.pages import differences, licence_text, source_text, spec_text
 from auepora_eval.render.markdown import escape_markdown, markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "bench.md"
@@ -89,9 +90,16 @@ def _part(split: str, part: Part) -> str:
     rows = []
     for name, published in part.metrics.items():
         ours = "" if published.ours is None else f"`{spec_text(published.ours)}`"
-        rows.append([escape_markdown(name), f"`{spec_text(published.metric).replace('|', '/')}`", ours])
+        rows.append([escape_markdown(name), f"`{source_text(published).replace('|', '/')}`", ours])
     return f"{lead}\n\n{markdown_table(('number', 'metric', 'ours'), rows)}"
+
+
+def with_figures(text: str) -> str:
+    """The README with the present sentence of ``figures``."""
+    return re.sub(r"\d+ benchmarks cover the .*? nothing was run\.", figures(all_benchmarks()), text)
 
 
 if __name__ == "__main__":
     PAGE.write_text(bench_page(), encoding="utf-8")
+    readme = PAGE.parent.parent / "README.md"
+    readme.write_text(with_figures(readme.read_text(encoding="utf-8")), encoding="utf-8")

@@ -21,9 +21,9 @@ from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, m
 
 LAYERS = (
     "_version", "errors", "options", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge",
-    "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "sweep",
-    "labels", "grades", "calibration", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui", "cli",
-    "pytest_plugin", "__main__",
+    "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "queries", "gates", "report", "runs",
+    "sweep", "labels", "grades", "calibration", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui",
+    "cli", "pytest_plugin", "__main__",
 )  # fmt: skip
 """Packages and top-level modules, lowest first. A module imports from its own package or from a lower one."""
 
@@ -41,6 +41,7 @@ Nothing in the package imports them.
 BY_NAME = {
     ("core.registry", "metrics"): "the package of the built-in metrics, and the group of entry points",
     ("core.registry", "metrics._index"): "built-in metrics are found through their index",
+    ("core.metrics_base", "core.general_derivation"): "metrics that record no steps explain themselves by it",
     ("core.plan", "engine.targets"): "plans choose the metrics of targets",
     ("core.results", "render.html"): "results render themselves in notebooks",
     ("compare.types", "compare.rendering"): "comparisons render themselves in notebooks",

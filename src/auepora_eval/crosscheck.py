@@ -72,7 +72,9 @@ class DeviationTally:
 
     def check(self) -> CrossCheck:
         """The result."""
-        return CrossCheck(self.metric, self.against, self.cases, self.largest, self.worst, self.tolerance)
+        return CrossCheck(
+            self.metric, self.against, self.cases, self.largest, worst_case=self.worst, tolerance=self.tolerance
+        )
 
 
 def merge_checks(checks: Iterable[CrossCheck]) -> list[CrossCheck]:

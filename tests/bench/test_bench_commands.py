@@ -9,7 +9,7 @@ import pytest
 
 from auepora_eval.bench.entries import FOLDER, all_benchmarks, get_benchmark
 from auepora_eval.bench.recognition import DATA_VARIABLE
-from tools.bench_page import PAGE, bench_page, figures
+from tools.bench_page import PAGE, bench_page, figures, with_figures
 from tools.source_tree import REPO
 
 Auepora = Callable[..., tuple[int, str, str]]
@@ -68,6 +68,10 @@ def test_settings_change_the_number(auepora: Auepora) -> None:
     assert out.startswith("RGB (en): all_rate 0.7500")
     code, _, err = auepora(*arguments("rgb"), "--set", "nosie=1")
     assert (code, "there is no setting 'nosie'; did you mean 'noise'?" in err) == (2, True)
+    code, _, err = auepora(*arguments("rgb"), "--set", "noise=much")
+    assert (code, "the setting 'noise' is a number such as 0.6, not 'much'" in err) == (2, True)
+    code, _, err = auepora(*arguments("popqa")[:-1], str(HOTPOT / "pred.json"))
+    assert (code, "'answer', 'sp'; our own JSONL has sample_id and response" in err) == (2, True)
 
 
 def test_json_is_exact_and_can_be_stored(auepora: Auepora) -> None:
@@ -127,6 +131,13 @@ def test_a_file_without_a_column(auepora: Auepora, tmp_path: Path) -> None:
         ("cdqa", FOLDER / "crud_rag" / "split_merged.json", "crud_rag --split questanswer"),
         ("mirage", FOLDER / "triviaqa" / "wikipedia-dev.json", "triviaqa"),
         ("multihop_rag", FOLDER / "bergen" / "eval_dev_out.json", "bergen"),
+        ("nq_open", HOTPOT / "dev_distractor.json", "hotpotqa"),
+        ("databricks", HOTPOT / "dev_distractor.json", "hotpotqa"),
+        ("asqa", FOLDER / "eli5" / "result.json", "eli5"),
+        ("qampari", FOLDER / "asqa" / "result.json", "asqa"),
+        ("eli5", FOLDER / "qampari" / "result.json", "qampari"),
+        ("beir", RGB / "en.json", "rgb --split en"),
+        ("feb4rag", RGB / "en.json", "rgb --split en"),
     ],
 )
 def test_a_file_of_another_benchmark(auepora: Auepora, name: str, file: Path, looks_like: str) -> None:
@@ -136,11 +147,39 @@ def test_a_file_of_another_benchmark(auepora: Auepora, name: str, file: Path, lo
     assert f"the file looks like {looks_like}: auepora bench run {looks_like} --data {file}" in err
 
 
+def test_a_file_of_another_split(auepora: Auepora) -> None:
+    given = ["bench", "run", "rgb", "--split", "fact", "--data", str(RGB / "en.json")]
+    code, _, err = auepora(*given, "--outputs", str(RGB / "outputs.jsonl"))
+    assert (code, "it lacks 'fakeanswer', 'positive_wrong'" in err, "looks like rgb --split en:" in err) == (
+        2,
+        True,
+        True,
+    )
+
+
 def test_a_wrong_folder(auepora: Auepora) -> None:
     code, _, err = auepora("bench", "run", "hotpotqa", "--data", str(RGB), "--outputs", str(HOTPOT / "pred.json"))
     assert code == 2
     assert "no file of hotpotqa is in this folder: expected hotpot_*.json" in err
     assert "en.json looks like rgb --split en" in err
+    code, _, err = auepora("bench", "run", "beir", "--data", str(RGB), "--outputs", str(FOLDER / "beir" / "run.txt"))
+    assert (code, "no file of beir is in this folder: expected corpus.jsonl" in err) == (2, True)
+
+
+@pytest.mark.parametrize("data", ["beir", "beir/corpus.jsonl", "."])
+def test_the_folder_of_a_benchmark_is_found(auepora: Auepora, data: str) -> None:
+    code, out, err = auepora(
+        "bench", "run", "beir", "--data", str(FOLDER / data), "--outputs", str(FOLDER / "beir" / "run.txt")
+    )
+    assert (code, out.startswith("BEIR: NDCG@1 0.2500 on 3 samples")) == (0, True), err
+
+
+def test_a_record_without_an_id(auepora: Auepora, tmp_path: Path) -> None:
+    rows = json.loads((HOTPOT / "dev_distractor.json").read_text())
+    del rows[1]["_id"]
+    (tmp_path / "dev.json").write_text(json.dumps(rows))
+    code, _, err = auepora("bench", "run", "hotpotqa", "--data", "dev.json", "--outputs", str(HOTPOT / "pred.json"))
+    assert (code, "there is nothing at '_id', which is the id of a sample" in err) == (2, True), err
 
 
 @pytest.mark.parametrize(
@@ -184,6 +223,9 @@ def test_check_fails_where_a_value_is_another(auepora: Auepora, tmp_path: Path) 
 def test_list_and_show(auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = auepora("bench", "list", "--target", "noise_robustness")
     assert (code, "rgb" in out, "hotpotqa" in out) == (0, True, False)
+    assert auepora("bench", "list", "--target", "noise")[1] == out
+    code, _, err = auepora("bench", "list", "--target", "noize")
+    assert (code, "unknown target 'noize'; did you mean 'noise'?" in err) == (2, True)
     monkeypatch.setenv(DATA_VARIABLE, str(FOLDER))
     _, out, _ = auepora("bench", "list", "--available")
     assert "hotpotqa" in out
@@ -216,6 +258,26 @@ def test_init_writes_a_plan_with_the_same_numbers(auepora: Auepora) -> None:
     part = get_benchmark("hotpotqa").part(None)
     expected = part.examples["distractor"].expected
     assert {name: values[name] for name in expected} == pytest.approx(dict(expected))
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_init_writes_a_plan_without_problems(auepora: Auepora, name: str) -> None:
+    given = [part for part in arguments(name)[3:] if part not in ("--data", "--outputs", "--split")]
+    paths = [part for part in given if "/" in part]
+    code, _, err = auepora("init", *paths, "--bench", name)
+    assert code == 0, err
+    needs = get_benchmark(name).heading.needs
+    assert ("# resources:" in Path("plan.yaml").read_text()) is bool({"nli", "judge"} & {*needs})
+    code, out, err = auepora("validate", "plan.yaml", "--load")
+    assert code == (2 if "nli" in needs else 0), out + err
+    assert ("every sample" in out + err) is (name == "mirage")  # the example has two of its five sets
+
+
+@pytest.mark.parametrize("file", ["basic_qa.jsonl", "conversation_qa.jsonl", "faithful_qa.jsonl"])
+def test_the_split_follows_the_file(auepora: Auepora, file: str) -> None:
+    code, _, err = auepora("init", str(FOLDER / "domainrag" / file), "--bench", "domainrag", "-o", "plan.yaml")
+    assert code == 0, err
+    assert f"name: domainrag-{file.split('_')[0]}" in Path("plan.yaml").read_text()
 
 
 SYSTEM = """
@@ -294,4 +356,9 @@ def test_the_page_of_benchmarks_is_up_to_date() -> None:
 
 
 def test_the_readme_names_the_figure() -> None:
-    assert figures(all_benchmarks()) in (REPO / "README.md").read_text(encoding="utf-8")
+    readme = (REPO / "README.md").read_text(encoding="utf-8")
+    assert figures(all_benchmarks()) in readme, "run `make docs`"
+    assert (
+        with_figures(readme.replace(figures(all_benchmarks()), "1 benchmarks cover the 1 rows; nothing was run."))
+        == readme
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.bench.entries import Benchmark, Part, all_benchmarks, entry_names, get_benchmark
-from auepora_eval.bench.scoring import OURS, check_example, score_example, score_loaded
+from auepora_eval.bench.scoring import OURS, Scored, check_example, score_example, score_loaded
 from auepora_eval.bench.verdicts import fixed_judges
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.reduce import Mean
@@ -83,6 +83,8 @@ def test_an_example_has_a_value_for_most_numbers() -> None:
 def _is_movable(part: Part, name: str, resources: dict[str, Any]) -> bool:
     """Whether a number is a mean of scores of answers, so that a wrong answer moves it by a known step."""
     published = part.metrics[name]
+    if published.column is not None:
+        return False  # it describes the data
     if "judge" in set(used_resources([published.metric])):
         return False  # its verdicts are fixed
     with use_resources(resources):
@@ -90,6 +92,15 @@ def _is_movable(part: Part, name: str, resources: dict[str, Any]) -> bool:
     assert isinstance(built, BatchMetric)
     is_plain = published.formula == "value" and isinstance(built.reducer, Mean)
     return is_plain and "response" in built.metadata.reads and built.higher_is_better
+
+
+def _with_wrong_answer(benchmark: Benchmark, split: str, scored: Scored, row: int, resources: dict[str, Any]) -> Scored:
+    outputs = list(scored.loaded.outputs)
+    given = outputs[row]
+    assert given is not None
+    outputs[row] = replace(given, response=Response("zzzz"))
+    loaded = replace(scored.loaded, outputs=outputs)
+    return score_loaded(benchmark, split, loaded, settings=scored.settings, resources=resources)
 
 
 @pytest.mark.parametrize(("benchmark", "split", "example"), EXAMPLES)
@@ -105,21 +116,19 @@ def test_a_wrong_answer_moves_the_number_by_its_step(benchmark: Benchmark, split
         right = [row for row, score in enumerate(scores) if score]
         if not right:
             continue
-        row = right[0]
-        outputs = list(before.loaded.outputs)
-        given = outputs[row]
-        assert given is not None
-        outputs[row] = replace(given, response=Response("zzzz"))
-        loaded = replace(before.loaded, outputs=outputs)
-        after = score_loaded(benchmark, split, loaded, settings=before.settings, resources=resources)
-        changed = next(result for result in after.results if result.name == name)
-        now = list(changed.scores or ())
-        if now[row] is None or changed.details["num_samples"] != result.details["num_samples"]:
-            continue  # a refusal that is not scored any more
-        step = ((scores[row] or 0.0) - (now[row] or 0.0)) / result.details["num_samples"]
-        assert step > 0, name
-        assert result.value - changed.value == pytest.approx(step, abs=1e-12), name
-        moved += 1
+        for row in right:
+            after = _with_wrong_answer(benchmark, split, before, row, resources)
+            changed = next(result for result in after.results if result.name == name)
+            now = list(changed.scores or ())
+            if now[row] is None or changed.details["num_samples"] != result.details["num_samples"]:
+                break  # a refusal that is not scored any more
+            step = ((scores[row] or 0.0) - (now[row] or 0.0)) / result.details["num_samples"]
+            if row != right[-1] and not step:
+                continue  # the script takes the wrong answer for A, which is right here
+            assert step > 0, name
+            assert result.value - changed.value == pytest.approx(step, abs=1e-12), name
+            moved += 1
+            break
         if moved == MOST_MOVED:
             break
     assert moved or not any(
@@ -201,6 +210,7 @@ def test_a_benchmark_is_one_file_and_one_folder(tmp_path: Path) -> None:
         ("metric: exact_match", "metric: exact_mtach", "metrics.right.metric: unknown metric 'exact_mtach'"),
         ("metric: exact_match", "metric: {exact_match: {nrm: nq}}", "metrics.right.metric: metric 'exact_match' has no option 'nrm'"),
         ("{right: 0.5}", "{rihgt: 0.5}", "examples.one.expected: there is no metric 'rihgt'; did you mean 'right'?"),
+        ("metric: exact_match", "metric: exact_match, column: labels.x", "metrics.right: needs either 'metric' or 'column'"),
         ("read: {", "format: jsonl\nread: {", "read: needs exactly one of 'read', 'reader' and 'format'"),
     ],
 )  # fmt: skip
@@ -223,3 +233,26 @@ def test_a_system_failure_is_no_answer() -> None:
     loaded = replace(scored.loaded, outputs=outputs)
     again = score_loaded(benchmark, "", loaded, settings={})
     assert again.numbers[0].value == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("answerable", "value", "why"),
+    [
+        ([True, False, True, True], 0.5, "one id has both right"),
+        ([False, False, True, True], 0.0, "each id has one wrong"),
+        ([True, False, True, False], (1 + 2 / 3) / 2, "all are right; of Ada for Ada Holt the F1 is 2/3"),
+        ([None, False, True, True], 0.0, "a missing field is wrong"),
+    ],
+)
+def test_groups_of_musique(answerable: list[bool | None], value: float, why: str) -> None:
+    benchmark = get_benchmark("musique")
+    scored = score_example(benchmark, "", benchmark.part(None).examples["full"])
+    outputs: list[SystemOutputs | None] = []
+    for given, label in zip(scored.loaded.outputs, answerable, strict=True):
+        assert given is not None
+        extra = {**given.extra, "answerable": None if label is None else [label]}
+        outputs.append(replace(given, extra=extra))
+    again = score_loaded(benchmark, "", replace(scored.loaded, outputs=outputs), settings={})
+    numbers = {number.name: number for number in again.numbers}
+    assert numbers["group_answer_sufficiency_f1"].value == pytest.approx(value), why
+    assert numbers["group_answer_sufficiency_f1"].counted == 2

@@ -207,6 +207,7 @@ def test_labels_of_rgb() -> None:
         ({"composite": {"of": ["token_precision", "exact_match"], "mean": "harmonic"}}, 0.0),
         ({"composite": {"of": ["token_precision", "token_recall"], "mean": "product"}}, 2 / 3),
         ({"composite": {"of": ["token_precision", "token_recall"], "mean": "min"}}, 2 / 3),
+        ({"composite": {"of": ["token_precision", "token_recall"], "mean": "max"}}, 1.0),
     ],
 )
 def test_composites(spec: Spec, value: float) -> None:

@@ -164,7 +164,7 @@ def test_refused_input(store: RunStore, auepora: Cli) -> None:
 
 
 def test_partly_judged_pilots_plan_calls_for_all_questions(store: RunStore, auepora: Cli) -> None:
-    add_runs(store, skipped_not_judged=N // 2, two_stage={})
+    add_runs(store, skipped_not_judged=N // 2, two_stage={"target": "what the large judge would say"})
     (found,) = planned(auepora, "first", "second", "--delta", "0.05", "--question-cost", "1")["metrics"]
     (row,) = found["rows"]
     assert row["judge_calls"] == 2 * row["answers"]  # the judge was asked about half of the answers

@@ -10,16 +10,16 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_metrics, compare_queries
-from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.match import Coverage, budget_note, check_coverage, measure_coverage
 from auepora_eval.compare.queries import explain_changes
-from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.compare.stores import run_outputs
 from auepora_eval.compare.types import ComparisonInput, MetricComparison
 from auepora_eval.errors import BadValueError
 from auepora_eval.gates import check_run
 from auepora_eval.plan.gates import parse_gates
+from auepora_eval.queries.columns import RunColumns
+from auepora_eval.queries.table import QueryTable
 from auepora_eval.report.stored_plots import plot_runs
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord

@@ -29,8 +29,7 @@ from auepora_eval.io.grades import CorrectedGold, Correction, CorrectionKind, Co
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMCorrectness
 from auepora_eval.report.explain import explain
 from auepora_eval.runs.job import ScoringJob
-from auepora_eval.runs.scoring import score_run
-from auepora_eval.runs.steps import CorrectionStep
+from auepora_eval.runs.scoring import CorrectionStep, score_run
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 from helpers.critics import SteadyCritic

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval.render.blocks import PageFragment
-from auepora_eval.report.browser.pack import build_browser
+from auepora_eval.report.browser.listing import build_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers import requirements

@@ -129,7 +129,7 @@ BAD: list[tuple[str, str]] = [  # the file, message after the path
     ("- id: a\n  query: q\n  metadata: {a: !!int x}\n", ":3: field 'metadata.a': 'x' is not a number"),
     ("- id: a\n  query: q\n  metadata: {[a]: 1}\n", ":3: a key must be a string"),
     ("- id: a\n  query: q\n  <<: [1]\n", ":3: '<<' must name an object, or a list of them"),
-    ("- id: a\n  query: q\n  metadata: &x {y: *x}\n", ":1: the values are nested too deeply"),
+    ("- id: a\n  query: q\n  metadata: &x {y: *x}\n", ":3: field 'metadata.y' contains itself"),
     ("- id: a\n  query: q\n  metadata: {k: !!python/object/apply:os.system [ls]}\n",
      ":3: field 'metadata.k' has the tag '!!python/object/apply:os.system', which is not read"),
     ("[" * 50_000, ": the values are nested too deeply"),

@@ -7,7 +7,7 @@ import { reportGlobals } from "./fake_dom.js";
 import { loadReport } from "./load.js";
 import { reportList, singleRunList } from "./report_data.js";
 
-const NAMES = ["QueryList", "askedId", "freshCondition", "queryAddress"];
+const NAMES = ["QueryList", "askedId", "queryAddress"];
 const load = () => loadReport(NAMES, reportGlobals());
 
 function build(list = reportList()) {
@@ -21,65 +21,81 @@ describe("the list", () => {
   test("shows how many queries fit", () => {
     const queries = build();
     assert.equal(queries.count.textContent, "6 queries");
-    queries.change({ hit: "hit" });
+    queries.change({ where: ["hit=hit"] });
     assert.equal(queries.count.textContent, "3 of 6 queries");
     assert.equal(queries.empty.hidden, true);
   });
 
   test("explains an empty list", () => {
     const queries = build();
-    queries.change({ answers: "0" });
+    queries.change({ where: ["answer=none"] });
     assert.equal(queries.empty.hidden, false);
     assert.equal(queries.empty.textContent, "No query fits. Clear the filters to see all.");
   });
 
   test("sorting by a metric shows the worst first, and a second time the best", () => {
     const queries = build();
-    queries.sortBy("last|recall@5");
-    assert.equal(queries.state.descending, false);
-    queries.sortBy("last|recall@5");
-    assert.equal(queries.state.descending, true);
-    queries.sortBy("last|latency");
-    assert.equal(queries.state.descending, true, "less is better");
-    queries.sortBy("last|judge|quality");
-    assert.equal(queries.state.descending, false, "a name with a bar");
+    const sorted = (key) => { queries.sortBy(key); return queries.state.sort; };
+    assert.equal(sorted("recall@5"), "recall@5");
+    assert.equal(sorted("recall@5"), "-recall@5");
+    assert.equal(sorted("latency"), "-latency", "less is better");
+    assert.equal(sorted("judge|quality"), "judge|quality", "a name with a bar");
   });
 
   test("clearing keeps the run that is compared", () => {
     const queries = build();
-    queries.change({ other: 2, hit: "win" });
+    queries.change({ other: 2, where: ["hit=win"] });
     queries.clear();
-    assert.deepEqual([queries.state.other, queries.state.hit, queries.rows.length], [2, "", 6]);
+    assert.deepEqual([queries.state.other, queries.state.where, queries.rows.length], [2, [], 6]);
   });
 
   test("columns are those that are shown at first, and those that rows are ordered or filtered by", () => {
     const queries = build();
     assert.deepEqual(queries.visibleColumns(), [0, 2]);
-    queries.change({ sort: "last|new" });
+    queries.change({ sort: "new" });
     assert.deepEqual(queries.visibleColumns(), [0, 2, 3]);
-    queries.change({ conditions: [{ ...load().freshCondition(), metric: 1 }] });
+    queries.change({ where: ["latency>=0"] });
     assert.deepEqual(queries.visibleColumns(), [0, 1, 2, 3]);
   });
 });
 
-describe("active filters", () => {
-  const { freshCondition } = load();
-  const CASES = [
-    ["none", {}, 0],
-    ["an empty label", { labels: new Map([["lang", ""]]) }, 0],
-    ["answers, hit and label", { answers: "0", hit: "hit", labels: new Map([["lang", "en"]]) }, 3],
-    ["a metric alone is no condition", { conditions: [{ ...freshCondition(), metric: 0 }] }, 0],
-    ["a limit of 0 is one", { conditions: [{ ...freshCondition(), metric: 0, low: "0" }] }, 1],
-    ["a condition without a metric is none", { conditions: [{ ...freshCondition(), low: "0" }] }, 0],
+describe("conditions", () => {
+  const chips = (queries) => queries.conditionRows.querySelectorAll("button").map((button) => button.textContent);
+  test("a condition is added once, and a press on it removes it", () => {
+    const queries = build();
+    queries.addCondition("hit=hit");
+    queries.addCondition("hit=hit");
+    assert.deepEqual(chips(queries), ["hit=hit \u2715"]);
+    assert.equal(queries.moreFilters.querySelector("summary").textContent, "Filters (1 active)");
+    queries.conditionRows.querySelector("button").click();
+    assert.deepEqual([chips(queries), queries.rows.length], [[], 6]);
+  });
+
+  test("what is no condition is not added, and the reason is shown", () => {
+    const queries = build();
+    queries.addCondition("hit=near");
+    assert.equal(queries.state.where.length, 0);
+    assert.match(queries.problem.textContent, /should be one of hit, miss/);
+    queries.addCondition("hit=hit");
+    assert.equal(queries.problem.hidden, true);
+  });
+
+  test("a wrong condition of an address lists nothing and says why", () => {
+    const queries = build();
+    queries.setState({ ...queries.state, where: ["bleu<1"] });
+    assert.equal(queries.rows.length, 0);
+    assert.match(queries.problem.textContent, /no metric 'bleu'/);
+  });
+
+  const VALUES = [
+    // what it is about, some of its values
+    ["label.lang", ["de", "en"]],
+    ["answer", ["failed", "refused"]],
+    ["A.recall@5", ["better", "system-failed:timeout: 30 s"]],
+    ["cause", ["retriever"]],
   ];
-  for (const [reason, values, expected] of CASES) {
-    test(reason, () => {
-      const queries = build();
-      queries.change(values);
-      assert.equal(queries.activeFilters(), expected);
-      assert.equal(queries.moreFilters.querySelector("summary").textContent, expected ? `Filters (${expected} active)` : "Filters");
-    });
-  }
+  for (const [key, expected] of VALUES) test(`values of ${key}`, () => assert.deepEqual(expected.filter((value) => !build().suggestions(key).includes(value)), []));
+  test("of one run there is nothing to compare", () => assert.equal(build(singleRunList()).suggestions("recall@5").includes("better"), false));
 });
 
 describe("counts over all queries", () => {

@@ -16,9 +16,9 @@ function run(code, path, names, globals) {
   return start(...Object.values(globals));
 }
 
-/** The script of a report as pack.py joins it. */
+/** The script of a report as listing.py joins it. */
 export function reportScript() {
-  const [, listed] = /^SCRIPTS = \((.*?)\)$/ms.exec(readSource("report/browser/pack.py"));
+  const [, listed] = /^SCRIPTS = \((.*?)\)$/ms.exec(readSource("report/browser/listing.py"));
   const files = [...listed.matchAll(/"(\w+)"/g)].map(([, name]) => `report/browser/assets/${name}.js`);
   return files.map(readSource).join("\n");
 }

@@ -45,27 +45,27 @@ describe("the block that contains a number", () => {
 
 test("the list is unpacked into typed columns", async () => {
   const columns = new Uint8Array(40);
-  new Float64Array(columns.buffer, 0, 4).set([1, NaN, 0.5, 0.75]);
-  columns.set([2, 3, 0, 1, 1, 0], 32);
+  new Float64Array(columns.buffer, 0, 4).set([1, NaN, 0, 0.75]);
+  columns.set([2, 3, 0, 1, 1, 0, 0], 32);
   const script = load({
     "qb-columns": columns,
     "qb-list": {
       count: 2, ids: ["a", "b"], starts: ["", ""],
-      runs: [{ name: "one", states: { type: "u1", at: 32, count: 2 }, first_hits: { type: "f8", at: 0, count: 2 } }],
+      runs: [{ name: "one", answers: { type: "u1", at: 32, count: 2 }, ranks: { type: "f8", at: 0, count: 3 } }],
       labels: [{ name: "lang", groups: [["en"], ["de"]], codes: { type: "u1", at: 34, count: 2 } }],
       metrics: [
-        { name: "all scored", runs: [{ signature: "s", values: { type: "f8", at: 16, count: 2 } }, null] },
+        { name: "all scored", runs: [{ signature: "s", values: { type: "f8", at: 16, count: 2 }, status: { type: "u1", at: 37, count: 2 } }, null] },
         { name: "with reasons", runs: [{ values: { type: "f8", at: 16, count: 2 }, status: { type: "u1", at: 34, count: 2 }, reasons: { type: "u1", at: 36, count: 2 }, names: ["", "no gold"] }] },
       ],
     },
   });
   const list = await script.readList();
-  assert.deepEqual([...list.runs[0].states], [2, 3]);
-  assert.deepEqual([...list.runs[0].firstHits], [1, NaN]);
-  assert.equal(list.runs[0].kinds, null);
+  assert.deepEqual([...list.runs[0].answers], [2, 3]);
+  assert.deepEqual([...list.runs[0].ranks], [1, NaN, Infinity]);
+  assert.equal(list.runs[0].hits, null);
   assert.deepEqual([...list.labels[0].codes], [0, 1]);
   const [scored, absent] = list.metrics[0].runs;
-  assert.deepEqual([[...scored.values], [...scored.status], scored.reasons, scored.names], [[0.5, 0.75], [0, 0], null, [""]]);
+  assert.deepEqual([[...scored.values], [...scored.status], scored.reasons, scored.names], [[0, 0.75], [0, 0], null, [""]]);
   assert.equal(absent, null);
   assert.deepEqual([...list.metrics[1].runs[0].reasons], [1, 0]);
   assert.deepEqual([...list.places], [["a", 0], ["b", 1]]);

@@ -27,6 +27,7 @@ from auepora_eval.errors import AueporaWarning, BadOptionError, BadValueError
 from auepora_eval.judge.cache import request_key
 from auepora_eval.judge.critic import Judgement, JudgeRequest
 from auepora_eval.judge.ratings import ClassScale, TokenLogprob, expected_score
+from auepora_eval.metrics.judged_base import _REMOVED_HOOKS
 from auepora_eval.runtime.imports import search_folders
 from auepora_eval.stats.intervals import wilson_interval
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
@@ -191,7 +192,7 @@ BAD = [  # options, the option named, part of the message
     ({"prompt": None}, "prompt", "must be a text"),
     ({"prompt": "{{answer}} {{question}} {{documents}}"}, "prompt", "nothing goes into the slot {{documents}}"),
     ({"prompt": "Only {{answer}}"}, "prompt", "not {{question}}"),
-    ({"prompt": "{{answer}} {{answer}}"}, "prompt", "comes 2 times"),
+    ({"prompt": "{{answer}} {{answer}}"}, "prompt", "occurs 2 times"),
     ({"prompt": "mine.md"}, "prompt", "looks like a path; write {file: mine.md}"),
     ({"prompt": {"file": "nowhere.md"}}, "prompt", "nowhere.md"),
     ({"examples": [{"question": "a", "score": "yes"}]}, "examples[0]", "lacks 'answer'"),
@@ -443,3 +444,9 @@ def test_unordered_classes_need_a_critic_that_names_them() -> None:
 def test_class_scale_is_written_as_in_a_plan() -> None:
     for option in ("yes-no", {"poor": 0.0, "good": 1.0}, ["a", "b"]):
         assert ClassScale.parse(option).option == option
+
+
+@pytest.mark.parametrize(("old", "new"), _REMOVED_HOOKS.items())
+def test_a_removed_method_is_refused_by_its_new_name(old: str, new: str) -> None:
+    with pytest.raises(TypeError, match=f"Mine defines '{old}', which is now called '{new}'"):
+        type("Mine", (JudgeMetric,), {old: lambda self: None})

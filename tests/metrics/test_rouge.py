@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
+from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.metrics.rouge import RougeL, RougeLQuery, RougeScores
 from helpers.requirements import examples, need, need_data
 from helpers.texts import TEXT
@@ -155,3 +156,17 @@ def test_other_scripts_with_the_unicode_tokenizer() -> None:
 def test_wrong_variants(variants: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="variants"):
         RougeScores(variants=variants)
+
+
+@pytest.mark.parametrize("compare_to", ["reference", "query"])
+def test_rouge_of_the_package_is_compared_alike_in_batches_and_one_by_one(compare_to: str) -> None:
+    sample = EvaluationSample("1", "blue harbour", reference_answer=Response("Green harbour."))
+    output = SystemOutputs([], Response("blue harbour"))
+    built = metric("rougeL_answer", flavour="rouge_package", compare_to=compare_to)
+    assert isinstance(built, BatchMetric)
+    (result,) = evaluate([sample], [output], [built])
+    want = 1.0 if compare_to == "query" else 1 / 2  # Green and harbour against blue and harbour
+    assert result.value == pytest.approx(want, abs=1e-7)
+    plain = built.reference(sample, output)
+    assert plain is not None
+    assert plain.value == result.value

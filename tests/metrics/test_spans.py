@@ -74,6 +74,12 @@ ROWS = [  # gold, returned, k, (recall, precision, IoU), why
 
 
 @pytest.mark.parametrize(("gold", "returned", "k", "want"), [row[:4] for row in ROWS], ids=[row[4] for row in ROWS])
+def test_plain_definition_of_rows(gold: Any, returned: Any, k: int, want: tuple[float, ...]) -> None:
+    sample, output = case(gold, returned)
+    assert [kind(k).reference(sample, output).value for kind in KINDS] == pytest.approx(want, abs=1e-12)
+
+
+@pytest.mark.parametrize(("gold", "returned", "k", "want"), [row[:4] for row in ROWS], ids=[row[4] for row in ROWS])
 def test_by_hand(gold: Any, returned: Any, k: int, want: tuple[float, float, float]) -> None:
     assert scored(gold, returned, k) == want
 

@@ -431,7 +431,7 @@ def test_sweep_resumes() -> None:
             stop.finish()
 
     stopped = run_sweep("noise=0,0.5,1", stop=stop, watcher=RunCallbacks(answered=count_answers))
-    assert not stopped.finished
+    assert stopped.curve is None
     assert (list(stopped.outcomes), stopped.last.ended) == ([0.0, 0.5], "stopped")
     finder = KeywordRetriever()
     resumed = run_sweep("noise=0,0.5,1", (finder, FakeGenerator()), resume=True)

@@ -17,8 +17,8 @@ from auepora_eval.compare.queries import Cause, ChunkerVersionMatch, MetricScope
 from auepora_eval.compare.types import DowngradeReason, Verdict
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.core.registry import metric_infos, spec_of
-from auepora_eval.core.results import FrameKind
 from auepora_eval.core.scores import Status
+from auepora_eval.core.types import FrameKind
 from auepora_eval.engine.executors import ExecutorName
 from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import MetricDefinitionError

@@ -11,7 +11,7 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, MetricResult, Results, RunStore, TargetCategory, evaluate
 from auepora_eval.compare.runs import compare_runs
-from auepora_eval.core.results import FrameColumn, make_frame
+from auepora_eval.core.frames import FrameColumn, make_frame
 from auepora_eval.errors import BadValueError, MissingDependencyError
 from auepora_eval.store.runs import results_with_texts
 from helpers import stored_runs

@@ -16,22 +16,19 @@ from hypothesis import given, strategies as st
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import UnknownRanking
+from auepora_eval.queries.columns import ABSENT, ANSWERED, ANSWERS, FAILED
+from auepora_eval.queries.view import GoldMarks, judgement_fields, utf16_ranges, word_support
 from auepora_eval.render.blocks import PageFragment
-from auepora_eval.report.browser import pack
-from auepora_eval.report.browser.gold_marks import GoldMarks
-from auepora_eval.report.browser.listing import (
-    ABSENT,
+from auepora_eval.report.browser import listing
+from auepora_eval.report.browser.listing import build_browser
+from auepora_eval.report.browser.pack import (
     MIME,
     BlockWriter,
     ColumnBuffer,
     DocumentTexts,
     compress_block,
     json_bytes,
-    judgement_fields,
-    utf16_ranges,
-    word_support,
 )
-from auepora_eval.report.browser.pack import build_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
@@ -234,20 +231,20 @@ def test_packed_data_of_two_runs(tmp_path: Path) -> None:
     assert len(listed["starts"][0]) == 200
     assert found["qb-documents-0"] == ["gold text", "other"]
     (metric,) = listed["metrics"]
-    assert (metric["name"], metric["higher"], metric["comparable"], metric["shown"]) == ("recall@5", True, True, True)
+    assert (metric["name"], metric["higher"], metric["problems"], metric["shown"]) == ("recall@5", True, ["", ""], True)
     assert column(fragment, metric["runs"][0]["values"]) == [1.0, None, None]
     assert column(fragment, metric["runs"][0]["status"]) == [0, 1, ABSENT]
     assert column(fragment, metric["runs"][1]["status"]) == [0, 3, 0]
-    assert column(fragment, listed["runs"][1]["states"]) == [2, 2, 1]
-    assert column(fragment, listed["runs"][1]["kinds"]) == [3, 3, 0]
+    assert [ANSWERS[code] for code in column(fragment, listed["runs"][1]["answers"])] == ["answered"] * 2 + ["missing"]
+    assert column(fragment, listed["runs"][1]["hits"]) == [3, 3, 0]
     assert listed["labels"][0]["groups"] == [["x", "0"], ["x", "1"], ["x", "2"]]
     query = found["qb-queries-0"][2]
     assert query["runs"] == [None, [0, [], []]]
 
 
 def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "MAX_QUERIES", 59)
-    monkeypatch.setattr(pack, "SAMPLE_SIZE", 24)
+    monkeypatch.setattr(listing, "MAX_QUERIES", 59)
+    monkeypatch.setattr(listing, "SAMPLE_SIZE", 24)
     samples = [
         EvaluationSample(f"q{at:02}", "?", [Document("g", "gold")], labels={"lang": "de" if at in (50, 51) else "en"})
         for at in range(60)
@@ -260,7 +257,7 @@ def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.Monk
         options: dict[str, Any] = {"main": "token_f1", "linked": {"q58", "elsewhere"}}
         part, again = (browser_of(store, [a, b], **options) for _ in range(2))
         every = browser_of(store, [a, b], all_queries=True, **options)
-        monkeypatch.setattr(pack, "MAX_QUERIES", 60)
+        monkeypatch.setattr(listing, "MAX_QUERIES", 60)
         assert browser_of(store, [a, b], **options) == every, "the limit is not exceeded"
     assert part == again, "the choice is the same every time"
     found = parts_of(part)
@@ -280,14 +277,16 @@ def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.Monk
     assert [one["samples"][0]["id"] for one in found["qb-queries-0"]] == listed
     (metric,) = found["qb-list"]["metrics"]
     assert column(part, metric["runs"][1]["values"]) == [after[int(one[1:])] for one in listed]
-    assert column(part, found["qb-list"]["runs"][1]["states"]) == [3 if one < "q03" else 2 for one in listed]
+    assert column(part, found["qb-list"]["runs"][1]["answers"]) == [
+        FAILED if one < "q03" else ANSWERED for one in listed
+    ]
     assert parts_of(every)["qb-list"]["count"] == 60
     assert "The list below" not in every.html
 
 
 def test_part_of_the_queries_of_runs_with_different_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "MAX_QUERIES", 5)
-    monkeypatch.setattr(pack, "SAMPLE_SIZE", 5)
+    monkeypatch.setattr(listing, "MAX_QUERIES", 5)
+    monkeypatch.setattr(listing, "SAMPLE_SIZE", 5)
     samples = [EvaluationSample(f"q{at}", f"{at}?") for at in range(8)]
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         a = runs.put(store, "a", samples[:6], [output("yes")] * 6)
@@ -309,7 +308,10 @@ def test_metrics_with_different_signatures_are_not_comparable(tmp_path: Path) ->
         other.signature = "recall@5|otherwise|v2"
         records = [runs.put(store, name, samples, [None], [result]) for name, result in (("a", one), ("b", other))]
         (metric,) = parts_of(build_browser(store, records))["qb-list"]["metrics"]
-    assert metric["comparable"] is False
+    assert metric["problems"] == [
+        "",
+        "'recall@5' was computed differently in the two runs, so they cannot be compared by it",
+    ]
 
 
 def test_data_is_inert_and_small(tmp_path: Path) -> None:

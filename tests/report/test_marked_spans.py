@@ -14,9 +14,9 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, metric
 from auepora_eval.core.scores import MarkedSpan
 from auepora_eval.models.token_classifier import TokenClassifier, Window
-from auepora_eval.report.browser.gold_marks import GoldMarks
-from auepora_eval.report.browser.listing import output_json, span_marks
-from auepora_eval.report.browser.pack import build_browser
+from auepora_eval.queries.view import GoldMarks, span_marks
+from auepora_eval.report.browser.listing import build_browser
+from auepora_eval.report.browser.query_json import output_json
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
 

@@ -154,47 +154,51 @@ def test_search(opened: Open, pages: dict[str, Path], words: str, found: list[st
     expect(page.locator(".qb-empty")).to_be_visible(visible=not found)
 
 
-def test_filters_by_label_outcome_and_value(opened: Open, pages: dict[str, Path]) -> None:
+def add_condition(page: Any, subject: str, operator: str, value: str) -> None:
+    page.get_by_label("Condition on").select_option(subject)
+    page.get_by_label("Operator").select_option(operator)
+    page.get_by_label("Value").fill(value)
+    page.get_by_role("button", name="Add").click()
+
+
+def test_conditions_on_label_outcome_and_value(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"])
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("topic").select_option("places")
+    add_condition(page, "label.topic", "=", "places")
     assert row_ids(page) == ["capital", "nobody"]
-    page.get_by_label("tags").select_option("short")
+    add_condition(page, "label.tags", "=", "short")
     assert row_ids(page) == ["capital"]
+    page.get_by_role("button", name="Remove condition label.tags=short").click()
+    assert row_ids(page) == ["capital", "nobody"]
     page.get_by_role("button", name="Clear filters").click()
     assert len(row_ids(page)) == 4
-    page.get_by_label("Metric", exact=True).select_option(label="hallucination_rate")
-    page.get_by_label("Outcome").select_option(label="failed")
+    add_condition(page, "hallucination_rate", "=", "failed")
     assert row_ids(page) == ["failed"]
-    page.get_by_label("Outcome").select_option("")
-    page.get_by_label("From", exact=True).fill("0.5")
-    assert row_ids(page) == ["capital"]
     expect(page.locator(".qb-panel summary").first).to_have_text("Filters (1 active)")
-    page.get_by_role("button", name="+ another metric condition").click()
-    page.get_by_label("Metric", exact=True).nth(1).select_option(label="recall@5")
-    page.get_by_label("To", exact=True).nth(1).fill("0.9")
-    assert row_ids(page) == []
+    add_condition(page, "hallucination_rate", "<", "much")
+    expect(page.get_by_role("alert")).to_contain_text("'much' should be a number")
+    assert row_ids(page) == ["failed"]
     page.get_by_role("button", name="Clear filters").click()
-    page.get_by_label("Metric", exact=True).select_option(label="recall@5")
-    page.get_by_label("From", exact=True).fill("0.5")
-    page.get_by_label("To", exact=True).fill("0.5")  # both ends are in
+    add_condition(page, "recall@5", ">=", "0.5")
+    add_condition(page, "recall@5", "<=", "0.5")  # both ends are in
     assert row_ids(page) == ["river"]
+    expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_role("button", name="Clear filters").click()
-    page.get_by_label("Answers").select_option(label="failed")
+    add_condition(page, "answer", "=", "failed")
     assert row_ids(page) == ["failed"]
 
 
 def test_filter_is_in_the_url(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["two"])
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("topic").select_option("water")
+    add_condition(page, "label.topic", "=", "water")
     page.get_by_role("searchbox").fill("river")
-    page.wait_for_url(re.compile("#f/.*text=river"))
+    page.wait_for_url(re.compile("#f/.*q=river"))
     address = page.evaluate("location.hash")
     again = opened(pages["two"], address)
     assert row_ids(again) == ["river"]
     assert again.get_by_role("searchbox").input_value() == "river"
-    assert again.get_by_label("topic").input_value() == "water"
+    expect(again.get_by_role("button", name="Remove condition label.topic=water")).to_be_visible()
 
 
 def test_sorting_puts_missing_values_last(opened: Open, pages: dict[str, Path]) -> None:
@@ -244,7 +248,7 @@ def test_two_runs_side_by_side(opened: Open, pages: dict[str, Path]) -> None:
     assert row_ids(page) == ["river"]
     page.get_by_role("button", name="▲ 1 better").click()
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("First gold document").select_option("win")
+    add_condition(page, "hit", "=", "win")
     assert row_ids(page) == ["capital"], "the gold chunk is found now"
     page.locator(".qb-row[aria-rowindex='2']").click()
     article = page.locator(".qb-query")
@@ -467,7 +471,7 @@ def test_three_runs_are_compared_with_the_first(opened: Open, tmp_path: Path) ->
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Sort by").select_option(label="recall@5: B \u2212 A")
     assert row_ids(page) == ["failed", "capital", "river", "nobody"]
-    page.get_by_label("Hold against A").select_option("2")
+    page.get_by_label("Compare A with").select_option("2")
     assert row_ids(page) == ["capital", "river", "nobody", "failed"]
     expect(page.locator(".qb-quick button")).to_have_text(["▼ 4 worse"])
     page.locator(".qb-row[aria-rowindex='2']").click()
@@ -551,13 +555,13 @@ def test_labels_named_like_javascript_properties(opened: Open, tmp_path: Path) -
     page = opened(path)
     assert row_ids(page) == ["q0", "q1", "q2", "q3"]
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("hasOwnProperty").select_option("1")
+    add_condition(page, "label.hasOwnProperty", "=", "1")
     assert row_ids(page) == ["q1", "q3"]
-    page.get_by_label("hasOwnProperty").select_option("")
-    page.get_by_label("Metric", exact=True).select_option(label="odd")
-    page.get_by_label("Outcome").select_option(label="measurement failed: call failed: status 500: x")
+    page.get_by_role("button", name="Clear filters").click()
+    add_condition(page, "odd", "=", "failed:call failed: status 500: x")
     assert row_ids(page) == ["q1"]
-    opened(path, "#f/metric=" + '["odd","last","constructor","","",""]')
+    refused = opened(path, "#f/where=odd%3Dconstructor")
+    expect(refused.get_by_role("alert")).to_contain_text("'constructor' should be a number")
 
 
 def test_browser_inside_the_report(opened: Open, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.compare import compare_queries, compute_aggregate
 from auepora_eval.compare.queries import Cause, explain_changes
 from auepora_eval.labels.items import build_item
-from auepora_eval.report.browser.gold_marks import GoldMarks
-from auepora_eval.report.browser.listing import output_json
+from auepora_eval.queries.view import GoldMarks
+from auepora_eval.report.browser.query_json import output_json
 from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.report.score_sections import hits_by_span, retrieval_curves
 from auepora_eval.runs.run import run_system

@@ -197,7 +197,7 @@ def test_half_of_the_gold_occurs_nowhere(folder: Path) -> None:
 
 
 def test_contradiction_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("auepora_eval.engine.gold_match", "auepora_eval.runs.gold"):
+    for module in ("auepora_eval.engine.gold_match", "auepora_eval.runs.job"):
         monkeypatch.setattr(f"{module}.SAMPLES_READ", 4)
     monkeypatch.setattr(gold_match.MatchCounts.__init__, "__defaults__", (4,))
     write_project(folder, "document")

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from auepora_eval.runs.commit import git_commit
+from auepora_eval.runs.run import git_commit
 from helpers.requirements import missing
 
 

@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from auepora_eval.cli.main import cli
-from auepora_eval.compare.columns import RunColumns
-from auepora_eval.compare.filters import SampleFilter
-from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.errors import AueporaError, BadValueError, ConflictError, DataFileError
 from auepora_eval.gates import check_run
 from auepora_eval.io.sample_sets import SampleSet, find_sample_set, load_sample_set, read_sample_set, save_sample_set
 from auepora_eval.plan.gates import parse_gates
+from auepora_eval.queries.columns import RunColumns
+from auepora_eval.queries.filters import SampleFilter
+from auepora_eval.queries.table import QueryTable
 from auepora_eval.report.gate_table import gates_table
 from auepora_eval.report.junit import junit_xml
 from auepora_eval.store.records import RunStatus

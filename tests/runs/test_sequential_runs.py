@@ -19,7 +19,7 @@ from auepora_eval.errors import AueporaError, AueporaWarning, BadValueError
 from auepora_eval.runs.judging import judges_of_run
 from auepora_eval.runs.run import RunCallbacks, run_plan
 from auepora_eval.runs.scoring import rescore
-from auepora_eval.runs.sequential import draw_units
+from auepora_eval.runs.sequential import EarlyStopping, StopRequest, draw_units
 from auepora_eval.store import RunStore
 from auepora_eval.store.runs import decisions
 from helpers.judge_server import FAULTS, Asked, JudgeServer
@@ -27,6 +27,11 @@ from helpers.judge_server import FAULTS, Asked, JudgeServer
 Cli = Callable[..., tuple[int, str, str]]
 CORRECTNESS = "{llm_correctness: {critic: {use: judge}}}"
 STOP = "judge: {stop: {metric: llm_correctness, against: base, delta: 0.05, looks: 5}}\n"
+
+
+def continued() -> EarlyStopping:
+    """The step that judges a stopped run to the end."""
+    return EarlyStopping(StopRequest(proceed=True))
 
 
 class JudgedRuns:
@@ -170,7 +175,7 @@ def test_a_stopped_run_is_continued_in_the_same_order(make: Callable[..., Judged
     first = sequential(runs.run("candidate", STOP))
     with RunStore.open("runs.sqlite") as store:
         record = store.find("candidate")
-        whole = rescore(record, continue_judging=True, store=store).by_name["llm_correctness"]
+        whole = rescore(record, stopping=continued(), store=store).by_name["llm_correctness"]
         found = sequential(whole)
         assert (found["verdict"], found["stopped_at"], found["continued"]) == ("better", first["stopped_at"], True)
         assert found["path"][: len(first["path"])] == first["path"]
@@ -182,9 +187,9 @@ def test_a_stopped_run_is_continued_in_the_same_order(make: Callable[..., Judged
         assert set(runs.asked("candidate").values()) == {1}
         assert len(list(store.judgements(record.run_id))) == 40
         with pytest.raises(BadValueError, match="has no sequential design that could be continued"):
-            rescore(store.find("base"), continue_judging=True, store=store)
+            rescore(store.find("base"), stopping=continued(), store=store)
         with pytest.raises(BadValueError, match="calls a judge, so there is no judging to stop or to continue"):
-            rescore(record, ["token_f1"], continue_judging=True, store=store)
+            rescore(record, ["token_f1"], stopping=continued(), store=store)
         store.delete([store.find("base").run_id])
         with pytest.raises(BadValueError, match="is decided, and that run was deleted"):
             rescore(record, store=store)

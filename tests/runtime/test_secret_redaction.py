@@ -82,6 +82,7 @@ NAMES = [  # name, whether it is one, why
     ("dbPassword", True, "camel case"),
     ("key", False, "a key may be anything"),
     ("max_tokens", False, "tokens of text"),
+    ("first_token", False, "when the first token of an answer came"),
     ("eos_token", False, "a token of a model"),
     ("", False, "no name"),
 ]

@@ -9,15 +9,8 @@ from auepora_eval import evaluate
 from auepora_eval.core.metrics_base import BatchMetric, with_name
 from auepora_eval.core.registry import Spec
 from auepora_eval.engine.evaluate import evaluate_sources
-from auepora_eval.engine.executors import (
-    WORKER_DIED,
-    BatchFailure,
-    Scorable,
-    ScoredBatch,
-    SerialExecutor,
-    failed_batch,
-    unreadable_batch,
-)
+from auepora_eval.engine.executors import Scorable, ScoredBatch, SerialExecutor
+from auepora_eval.engine.failed_batches import WORKER_DIED, BatchFailure, failed_batch, unreadable_batch
 from auepora_eval.errors import BadOptionError, MissingFieldError
 from helpers.metric_examples import SPECS, built
 from helpers.ray_cases import rows, sources

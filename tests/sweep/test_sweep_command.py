@@ -55,6 +55,8 @@ def test_the_command(project: Callable[..., SweepProject], auepora: Auepora) -> 
     assert "resume it with --resume" in err
     code, again, _ = auepora("sweep", "plan.yaml", "--resume", "--quiet")
     assert (code, again) == (0, shown)
+    code, out, _ = auepora("sweep", "plan.yaml", "--preview")
+    assert "called 120 times: about 0.1" in out  # by what the latest run took, the dear model
     assert len(mine.calls()) == 120
 
 

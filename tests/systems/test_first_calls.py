@@ -7,8 +7,8 @@ import pytest
 from auepora_eval.core.types import SystemOutputs
 from auepora_eval.errors import SystemCallError
 from auepora_eval.systems.calls import timeout_error
-from auepora_eval.systems.first_calls import FirstCalls, user_traceback
 from auepora_eval.systems.interfaces import GenerationFailedError
+from auepora_eval.systems.policy import FirstCalls, user_traceback
 
 Outcome = tuple[str | None, BaseException | None]
 

@@ -5,8 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from auepora_eval.text.terms import content_terms
-from auepora_eval.text.tokenizers import STOP_WORDS
+from auepora_eval.text.tokenizers import STOP_WORDS, content_terms
 
 ROWS = {
     "stop words are no terms, and pairs go across them": ("the end of the world", {"end", "world", "end world"}),

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.compare import columns
 from auepora_eval.core.scores import Score
+from auepora_eval.queries import columns
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.query_list import SIZES, query_table

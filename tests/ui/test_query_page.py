@@ -13,14 +13,13 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.conventions import Conventions, Match
-from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, judged_claims
+from auepora_eval.queries.marked_texts import Mark, split_marks, split_pieces
+from auepora_eval.queries.view import ClosestSentence, GoldLine, SentenceIndex, gold_lines, judged_claims
 from auepora_eval.report.score_sections import cut_offs, timeline
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore, sample_at
-from auepora_eval.ui.marked_texts import Mark, split_marks, split_pieces
-from auepora_eval.ui.query_view import GoldLine, gold_lines
 from helpers.browser_page import chromium
 from helpers.browser_runs import HOSTILE, PWN, hostile_run
 from helpers.ui_server import UiServer, ui_server, workbench_page

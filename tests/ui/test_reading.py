@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.queries.marked_texts import changed_words, content_words
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.compare_card import CardRow, _group
-from auepora_eval.ui.marked_texts import changed_words, content_words
 from auepora_eval.ui.reading import mark_words
 from helpers.browser_runs import put, scored
 from helpers.stored_runs import samples, scored as scored_run

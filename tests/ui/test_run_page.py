@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.compare.columns import RunColumns
-from auepora_eval.compare.filters import SampleFilter
-from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.core.types import GOLD_BY
+from auepora_eval.queries.columns import RunColumns
+from auepora_eval.queries.filters import SampleFilter
+from auepora_eval.queries.table import QueryTable
 from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore, decisions

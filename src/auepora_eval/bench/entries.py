@@ -57,10 +57,17 @@ class Reading:
 class PublishedMetric:
     """A number that the published script gives."""
 
-    metric: Any
-    """The spec with the published conventions."""
+    metric: Any = None
+    """The spec with the published conventions; none where ``column`` has the number."""
     ours: Any = None
     """The spec of a safer variant, where there is one."""
+    condition: Any = None
+    """The spec of a metric that must be 1 on all samples of a cluster, else the cluster counts 0. The value is then the
+    mean over clusters."""
+    column: str | None = None
+    """A number of each sample, such as ``labels.relevance``, whose mean is the value: it describes the data."""
+    against: str | None = None
+    """Labels of samples: the value is then the area under the ROC curve of ``column``, as a score of these labels."""
     scale: float = 1.0
     """What the value is multiplied with: 100 where the script gives per cent."""
     shift: float = 0.0
@@ -70,6 +77,11 @@ class PublishedMetric:
     first slice. ``binary_accuracy``: 1 / (3 − 2 · value)."""
     differs: str = ""
     """How the number differs from ours, as a sentence."""
+
+    def specs(self) -> dict[str, Spec]:
+        """The specs that are given, by the name of their field."""
+        given = {"metric": self.metric, "ours": self.ours, "condition": self.condition}
+        return {name: spec for name, spec in given.items() if spec is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +222,10 @@ def _read_part(source: PlanSource) -> Part:
     if len(readers) != 1:
         raise source.error("read", "needs exactly one of 'read', 'reader' and 'format'")
     for name, published in part.metrics.items():
-        for key, spec in (("metric", published.metric), ("ours", published.ours)):
-            if spec is not None:
-                _check_spec(source, f"metrics.{name}.{key}", named_spec(spec, name))
+        if (published.metric is None) is (published.column is None):
+            raise source.error(f"metrics.{name}", "needs either 'metric' or 'column'")
+        for key, spec in published.specs().items():
+            _check_spec(source, f"metrics.{name}.{key}", named_spec(spec, name))
     for name, example in part.examples.items():
         unknown = [value for value in example.expected if value not in part.metrics]
         if unknown:
@@ -268,8 +281,10 @@ def all_benchmarks() -> list[Benchmark]:
 
 def parse_settings(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a part with those that were given."""
-    for name in given:
+    for name, value in given.items():
         if name not in part.settings:
             hint = did_you_mean(name, part.settings, otherwise=f"; there are {', '.join(part.settings) or 'none'}")
             raise BadValueError(f"there is no setting '{name}'{hint}")
+        if isinstance(part.settings[name], float) and not isinstance(value, int | float):
+            raise BadValueError(f"the setting '{name}' is a number such as {part.settings[name]}, not {value!r:.40}")
     return {**part.settings, **given}

@@ -12,7 +12,7 @@ from typing import Any
 from ..core.grouping import group_pairs
 from ..plan.resources import used_resources
 from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, simple_table
-from .entries import MARKS, Benchmark, Part
+from .entries import MARKS, Benchmark, Part, PublishedMetric
 from .scoring import Checked, Scored
 
 MAX_LINES = 25
@@ -26,17 +26,14 @@ def number_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def missing_extras(benchmark: Benchmark) -> list[str]:
-    """The extras that a benchmark needs and that are not installed."""
-    needed = [(extra, module) for extra, module in EXTRAS.items() if extra in benchmark.heading.needs]
-    return [extra for extra, module in needed if importlib.util.find_spec(module) is None]
-
-
 def status_text(benchmark: Benchmark, *, has_data: bool) -> str:
     """What a benchmark lacks: its data, a judge, an extra."""
     lacks = [] if has_data else ["needs data"]
-    lacks += [f"needs {name}" for name in benchmark.heading.needs if name not in EXTRAS]
-    lacks += [f"pip install 'auepora-eval[{extra}]'" for extra in missing_extras(benchmark)]
+    for name in benchmark.heading.needs:
+        if name not in EXTRAS:
+            lacks.append(f"needs {name}")
+        elif importlib.util.find_spec(EXTRAS[name]) is None:
+            lacks.append(f"pip install 'auepora-eval[{name}]'")
     return ", ".join(lacks) or "ready"
 
 
@@ -99,8 +96,16 @@ def _metrics_table(part: Part) -> Table:
     for name, published in part.metrics.items():
         ours = "" if published.ours is None else spec_text(published.ours)
         needs = ", ".join(sorted(set(used_resources(published.metric))))
-        rows.append([name, spec_text(published.metric), ours, needs])
+        rows.append([name, source_text(published), ours, needs])
     return simple_table(("number", "metric", "ours", "needs"), rows)
+
+
+def source_text(published: PublishedMetric) -> str:
+    """What a number is computed from, in a line."""
+    if published.column is None:
+        return spec_text(published.metric)
+    against = f" against {published.against}" if published.against else ""
+    return f"{published.column}{against}"
 
 
 def spec_text(spec: Any) -> str:

@@ -85,13 +85,13 @@ def _take(value: Any, step: re.Match[str]) -> Any:
 
 
 def _selected(value: Any, flag: str) -> list[Any] | None:
-    """The items of a list whose flag is true, or false for ``!flag``; of an object the values."""
+    """The items of a list whose flag is true, or false for ``!flag``; of an object the values, of one value itself."""
     if isinstance(value, Mapping):
         value = list(value.values())
+    if flag == "*":
+        return value if isinstance(value, list) else [value]
     if not isinstance(value, list):
         return None
-    if flag == "*":
-        return value
     is_wanted = not flag.startswith("!")
     name = flag.removeprefix("!")
     return [item for item in value if isinstance(item, Mapping) and bool(item.get(name)) is is_wanted]

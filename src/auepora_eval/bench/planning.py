@@ -13,7 +13,11 @@ from .entries import Benchmark, get_benchmark
 from .pages import licence_text
 from .reading import Loaded, load_part
 from .recognition import find_data, require_shape
-from .scoring import metric_specs, slice_paths
+from .scoring import judges_of, metric_specs, slice_paths
+
+_JUDGE = '{openai: {model: MODEL, base_url: "http://127.0.0.1:8000/v1", api_key_env: MY_API_KEY}}'
+_RESOURCES = {"nli": "{nli: PATH_OF_A_MODEL}"}
+"""By the name of a resource how a plan gives it; all others are judges."""
 
 
 def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, system: str | None = None) -> None:
@@ -39,6 +43,10 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
     sections = [f"# {heading.title}: {heading.cite}\n# Licences: {licence_text(benchmark)}", dump_yaml(values)]
     if "outputs" not in values:
         sections.append(system_section(system or "python").rstrip())
+    judges = judges_of(part)
+    if judges:
+        lines_of_judges = [f"#   {name}: {_RESOURCES.get(name, _JUDGE)}" for name in judges]
+        sections.append("\n".join(["# Needed by the metrics above; fill this in.", "# resources:", *lines_of_judges]))
     write_lines(path, ["\n".join(sections).encode()])
 
 

@@ -56,7 +56,12 @@ def load_part(
         raise DataFileError(data, None, "there is no sample in it")
     given: Mapping[str, SystemOutputs] = {}
     if outputs is not None and (part.outputs is None or "sample_id" in read_file_head(Path(outputs)).keys):
-        given = read_outputs_file(outputs, part.outputs_format).outputs
+        try:
+            given = read_outputs_file(outputs, part.outputs_format).outputs
+        except DataFileError as error:
+            problem = error.problem.partition("; say which is which")[0]  # by an option of other commands
+            expected = "our own JSONL has sample_id and response, a line for each sample"
+            raise DataFileError(error.path, error.line, f"{problem}; {expected}") from error
     elif outputs is not None and part.outputs is not None:
         given = _read_outputs(part.outputs, Path(outputs), settings)
     elif part.read is not None and any(name.startswith(_OUTPUT_FIELDS) for name in part.read.columns):
@@ -126,6 +131,8 @@ def _rows(reading: Reading, path: Path, settings: Mapping[str, Any], *, of_outpu
             record[name] = joined[name].get(str(select(record, join.on)), {})
         with _errors_at(path, line):
             row = _row(extract_values(record, extracts), columns)
+            if "sample_id" not in row:
+                raise LineError(f"there is nothing at {quote_text(columns['sample_id'])}, which is the id of a sample")
         times[row["sample_id"]] += 1
         if reading.number_repeats and times[row["sample_id"]] > 1:
             row["sample_id"] += f"#{times[row['sample_id']]}"
@@ -176,7 +183,8 @@ def _row(record: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
     for start, field in _DOCUMENTS.items():
         texts, ids = found.pop(f"{start}_texts", None), found.pop(f"{start}_ids", None)
         if texts is not None or ids is not None:
-            row[field] = _documents(texts, ids, f"{start}_texts", is_ranking=field == "retrieved")
+            path = columns.get(f"{start}_texts", f"{start}_ids")
+            row[field] = _documents(texts, ids, path, is_ranking=field == "retrieved")
     if "slots" in found:
         slotted = slotted_reference(found.pop("slots"), columns["slots"])
         texts = [*found.pop("reference_answers", ()), slotted.text]

@@ -83,15 +83,22 @@ def find_data(benchmark: Benchmark, split: str | None, given: str | None) -> tup
     data = Path(given) if given is not None else None
     if data is not None and not data.exists():
         raise DataFileError(data, None, f"no such file; {_obtain(benchmark)}")
-    if data is not None and (data.is_file() or benchmark.part(split).format is not None):
-        return data, _split_of(benchmark, split, data)
-    folders = [data] if data is not None else list(_usual_folders(benchmark))
-    for folder in folders:
+    if data is not None and data.is_file():
+        return _data_of(benchmark, data), _split_of(benchmark, split, data)
+    root = os.environ.get(DATA_VARIABLE)
+    usual = [Path(root) / benchmark.name, Path()] if root else [Path()]
+    for folder in usual if data is None else [data]:
         for name, path in _named_files(benchmark, split, folder):
-            return path, name
+            return _data_of(benchmark, path), name
     if data is None:
         raise BadValueError(f"the files of {benchmark.name} are not here; give --data PATH. {_obtain(benchmark)}")
     raise DataFileError(data, None, _wrong_folder(benchmark, split, data))
+
+
+def _data_of(benchmark: Benchmark, path: Path) -> Path:
+    """A file of a benchmark; of one that is a folder the folder."""
+    is_folder = any(part.format == "beir" for part in benchmark.parts.values())
+    return path.parent if is_folder and _is_named(benchmark.part(None), path) else path
 
 
 def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
@@ -101,14 +108,7 @@ def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
         return split
     fitting = [found.split for found in recognise(path) if found.benchmark is benchmark]
     named = [name for name in names if _is_named(benchmark.parts[name], path)]
-    return (named or fitting or names)[0]
-
-
-def _usual_folders(benchmark: Benchmark) -> Iterator[Path]:
-    root = os.environ.get(DATA_VARIABLE)
-    if root:
-        yield Path(root) / benchmark.name
-    yield Path()
+    return (fitting or named or names)[0]
 
 
 def _named_files(benchmark: Benchmark, split: str | None, folder: Path) -> Iterator[tuple[str, Path]]:
@@ -145,20 +145,23 @@ def require_shape(benchmark: Benchmark, split: str, path: Path) -> None:
     wanted = required_keys(part)
     keys = file_keys(path)
     missing = sorted(wanted - keys)
-    if not missing:
+    best = next((found for found in recognise(path) if not found.missing), None)
+    if best is not None and best.benchmark is not benchmark and best.shared <= len(wanted & keys):
+        best = None
+    is_other = best is not None and best.benchmark is not benchmark and part.format != "jsonl"
+    if not missing and not is_other:
         return
     place = ""
-    best = next(iter(recognise(path)), None)
-    if best is not None and not best.missing:
+    if best is not None:
         place = f"; the file looks like {best.title}: auepora bench run {best.title} --data {path}"
     elif wanted & keys:
         place = "; it may be another version of the file"
     has = list_columns(sorted(keys)) if keys else "no keys that can be read"
+    lacks = f"lacks {', '.join(map(repr, missing))}, and " if missing else ""
     raise DataFileError(
         path,
         None,
-        f"this is no file of {title_of(benchmark, split)}: it lacks {', '.join(map(repr, missing))}, and has {has}. "
-        f"Expected: {part.shape}{place}",
+        f"this is no file of {title_of(benchmark, split)}: it {lacks}has {has}. Expected: {part.shape}{place}",
     )
 
 

@@ -6,23 +6,27 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ..core.registry import Spec, metric, use_resources
 from ..core.results import Results
-from ..core.types import MetricResult
+from ..core.slices import sample_value
+from ..core.types import EvaluationSample, MetricResult
 from ..engine.evaluate import evaluate
 from ..errors import AueporaError, BadValueError, MissingDependencyError
 from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
+from ..stats.calibration import auroc
 from .entries import Benchmark, Example, Part, PublishedMetric, named_spec, parse_settings
 from .reading import Loaded, load_part
 from .verdicts import fixed_judges
 
 TOLERANCE = 1e-9
 OURS = " (ours)"
-"""Ends the names of our variants."""
+CONDITION = " (condition)"
+SUFFIXES = {"metric": "", "ours": OURS, "condition": CONDITION}
+"""What the names of results end in, by the field of a number that has their spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +68,10 @@ def metric_specs(part: Part) -> dict[str, Spec]:
     """The specs of a part by the name of their result: each published number, and ours where there is one."""
     specs: dict[str, Spec] = {}
     for name, published in part.metrics.items():
-        specs[name] = named_spec(published.metric, name)
-        if published.ours is not None:
-            specs[name + OURS] = named_spec(published.ours, name + OURS)
+        for key, spec in published.specs().items():
+            full_name = name + SUFFIXES[key]
+            specs[full_name] = named_spec(spec, full_name)
     return specs
-
-
-def score_part(
-    benchmark: Benchmark,
-    split: str,
-    data: Path,
-    outputs: str | Path | None = None,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    resources: Mapping[str, Any] | None = None,
-    limit: int | None = None,
-) -> Scored:
-    """Read the files of a benchmark and compute its numbers; those that need a judge only where one is given."""
-    part = benchmark.parts[split]
-    chosen = parse_settings(part, settings or {})
-    loaded = load_part(part, data, outputs, settings=chosen, limit=limit)
-    return score_loaded(benchmark, split, loaded, settings=chosen, resources=resources)
 
 
 def score_loaded(
@@ -126,8 +113,10 @@ def with_numbers(
     by_name = {result.name: result for result in results}
     numbers: list[Number] = []
     for name, published in part.metrics.items():
-        if name in by_name:
-            numbers.append(_number(part, name, published, by_name))
+        if published.column is not None:
+            numbers.append(_column_number(name, published, loaded.samples))
+        elif name in by_name:
+            numbers.append(_number(part, name, published, by_name, loaded.samples))
     return Scored(
         benchmark, split, settings=settings, loaded=loaded, numbers=numbers, results=results, left_out=left_out
     )
@@ -168,14 +157,54 @@ def _usable(part: Part, resources: Mapping[str, Any]) -> tuple[dict[str, Spec], 
     return usable, left_out
 
 
-def _number(part: Part, name: str, published: PublishedMetric, results: Mapping[str, MetricResult]) -> Number:
+def _column_number(name: str, published: PublishedMetric, samples: Sequence[EvaluationSample]) -> Number:
+    """A number that samples have: its mean, or how well it tells their labels apart."""
+    rows: list[tuple[float, float]] = []
+    for sample in samples:
+        number = sample_value(sample, published.column or "")
+        label = sample_value(sample, published.against) if published.against else 0
+        if number is not None and label is not None:
+            rows.append((float(number), float(label)))
+    numbers, labels = [row[0] for row in rows], [row[1] for row in rows]
+    value = None
+    if rows:
+        value = auroc(numbers, labels) if published.against else fmean(numbers)
+        value = _rescaled(published, value)
+    return Number(name, value, ours=value, intervals=((), ()), counted=len(rows), differs=published.differs)
+
+
+def _number(
+    part: Part,
+    name: str,
+    published: PublishedMetric,
+    results: Mapping[str, MetricResult],
+    samples: Sequence[EvaluationSample],
+) -> Number:
     result = results[name]
+    condition = results.get(name + CONDITION)
+    if condition is not None:
+        means = _cluster_values(samples, result, condition)
+        value = _rescaled(published, fmean(means)) if means else None
+        return Number(name, value, ours=value, intervals=((), ()), counted=len(means), differs=published.differs)
     value = _value(part, published, result)
     ours = results.get(name + OURS)
     other = value if ours is None else _value(part, published, ours)
     intervals = (_interval(published, result), _interval(published, ours or result))
-    counted = int(result.details["num_samples"])
+    counted = result.details.num_samples
     return Number(name, value, ours=other, intervals=intervals, counted=counted, differs=published.differs)
+
+
+def _cluster_values(samples: Sequence[EvaluationSample], result: MetricResult, condition: MetricResult) -> list[float]:
+    """The mean score of each cluster; 0 where a sample of it does not have 1 under the condition."""
+    clusters: dict[str, list[float]] = {}
+    failed: set[str] = set()
+    for sample, score, holds in zip(samples, result.scores or (), condition.scores or (), strict=True):
+        cluster = sample.cluster_id or sample.sample_id
+        if holds != 1:
+            failed.add(cluster)
+        if score is not None:
+            clusters.setdefault(cluster, []).append(score)
+    return [fmean(scores) * (cluster not in failed) for cluster, scores in clusters.items()]
 
 
 def _interval(published: PublishedMetric, result: MetricResult) -> Sequence[float]:
@@ -195,7 +224,11 @@ def _value(part: Part, published: PublishedMetric, result: MetricResult) -> floa
         value = 1 / (3 - 2 * value)
     elif published.formula == "root":
         value = math.sqrt(value)
-    elif published.formula == "complement":
+    return _rescaled(published, value)
+
+
+def _rescaled(published: PublishedMetric, value: float) -> float:
+    if published.formula == "complement":
         value = 1 - value
     return value * published.scale + published.shift
 
@@ -236,15 +269,11 @@ def check_example(benchmark: Benchmark, split: str, name: str) -> Checked:
 
 def score_example(benchmark: Benchmark, split: str, example: Example) -> Scored:
     """The numbers of an example."""
+    part = benchmark.parts[split]
+    settings = parse_settings(part, example.settings)
     outputs = None if example.outputs is None else benchmark.folder / example.outputs
-    return score_part(
-        benchmark,
-        split,
-        benchmark.folder / example.data,
-        outputs,
-        settings=example.settings,
-        resources=fixed_judges(example.resources),
-    )
+    loaded = load_part(part, benchmark.folder / example.data, outputs, settings=settings)
+    return score_loaded(benchmark, split, loaded, settings=settings, resources=fixed_judges(example.resources))
 
 
 def is_equal(value: float | None, expected: float, digits: int | None) -> bool:

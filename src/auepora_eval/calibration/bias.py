@@ -175,7 +175,7 @@ class JudgedAnswer:
 def run_family(record: RunRecord) -> str | None:
     """The model family of the system of a run, by the models that its configuration names, else by its name."""
     described = [record.config, record.plan.get("system"), record.plan.get("outputs")]
-    names = [text for one in described for text in model_names(one)]
+    names = [text for description in described for text in model_names(description)]
     return next(filter(None, map(model_family, [*names, record.name])), None)
 
 
@@ -232,12 +232,20 @@ def measure_bias(
     effects += [_position_effect(Path(path)) for path in preferences]
     if any(effect.property == "position" for effect in effects):
         notes.append("position: each pair was judged in both orders, so that which answer is better cancels out")
-    return BiasReport(loaded[0].metric, judge, judge_families, tuple(runs), relation, tuple(effects), tuple(notes))
+    return BiasReport(
+        loaded[0].metric,
+        judge,
+        judge_families=judge_families,
+        runs=tuple(runs),
+        relation=relation,
+        effects=tuple(effects),
+        notes=tuple(notes),
+    )
 
 
 def _common_judge(store: RunStore, records: Sequence[RunRecord], loaded: Sequence[SampleScores]) -> str:
     """The judge that all runs have in common, by the signatures of their results."""
-    names = {one.metric for one in loaded}
+    names = {scored.metric for scored in loaded}
     if len(names) > 1:
         raise BadValueError(f"the runs have different judge metrics ({', '.join(sorted(names))}): select one with -m")
     judges = {}
@@ -287,7 +295,7 @@ def _labels_of(
         about.append(
             f"{scored.name}: the bias is measured on {len(used)} labels, a part of the draw with equal probabilities"
         )
-    return {one: human.values[one] for one in used}, [*notes, *about]
+    return {sample_id: human.values[sample_id] for sample_id in used}, [*notes, *about]
 
 
 def _answers(
@@ -304,7 +312,7 @@ def _answers(
         length = 0 if response is None else len("".join(response.text.split()))
         if name in scored.scores and length and (human is None or name in human):
             score, label = scored.probability(scored.scores[name]), None if human is None else human[name]
-            yield JudgedAnswer(score, label, length, clusters[name], record.run_id, family)
+            yield JudgedAnswer(score, label, length=length, cluster=clusters[name], run_id=record.run_id, family=family)
 
 
 def _require_enough(
@@ -342,9 +350,9 @@ def _length_effect(answers: Sequence[JudgedAnswer], seed: int) -> BiasEffect:
 def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str], seed: int) -> BiasEffect:
     unit = "judge's family minus others"
     known = [answer for answer in answers if answer.family is not None]
-    means = {family: _mean([one for one in known if one.family == family]) for family in _families(known)}
+    means = {family: _mean([answer for answer in known if answer.family == family]) for family in _families(known)}
     details = {"families": means, "num_unknown": len(answers) - len(known)}
-    own = np.array([float(one.family in judge_families) for one in known])
+    own = np.array([float(answer.family in judge_families) for answer in known])
     if not judge_families:
         why = "the model family of the judge is not known; name it with --judge-family"
     elif len(set(own.tolist())) < 2:
@@ -354,7 +362,7 @@ def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str
     else:
         return BiasEffect("family", _slope(known, own, "", seed), unit, len(known), details)
     return BiasEffect(
-        "family", Estimate(None, None, len({one.cluster for one in known}), why), unit, len(known), details
+        "family", Estimate(None, None, len({answer.cluster for answer in known}), why), unit, len(known), details
     )
 
 

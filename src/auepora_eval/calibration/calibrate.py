@@ -109,7 +109,7 @@ def calibrate(
         weights = replace(weights, labelled=frozenset(label.sample_id for label in selected if not label.tuning))
         rated += representative_labels(kept, draws or {}, run.run_names) if weights.basis == "draw" else kept
         prepared.append(_LabelledRun(run, human, left_out, ids, weights))
-    calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)
+    calibrations = tuple(_calibrate_run(run, threshold, finite=finite, bins=bins, seed=seed) for run in prepared)
     report = CalibrationReport(rater_agreement(rated, seed=seed), calibrations, finite=finite)
     if other is None:
         return report
@@ -172,12 +172,12 @@ def _calibrate_run(
 ) -> JudgeCalibration:
     run, human, sample_weights = labelled.run, labelled.human, labelled.weights
     ids = sample_weights.uniform_part(labelled.ids)
-    usable = [one for one in labelled.ids if one in sample_weights.ids]
+    usable = [sample_id for sample_id in labelled.ids if sample_id in sample_weights.ids]
     cut = _threshold(run, threshold)
-    label = np.array([human.values[one] for one in ids])
-    score = np.array([run.scores[one] for one in ids])
+    label = np.array([human.values[sample_id] for sample_id in ids])
+    score = np.array([run.scores[sample_id] for sample_id in ids])
     right = label >= _RIGHT_FROM
-    verdict = np.array([run.verdict(one, cut) for one in score], dtype=np.bool_)
+    verdict = np.array([run.verdict(value, cut) for value in score], dtype=np.bool_)
     signed = score if run.higher_is_better else -score
     chance = _probabilities(run, score)
     probabilities = None if chance is None else probability_calibration(chance, right, seed=seed)
@@ -188,12 +188,12 @@ def _calibrate_run(
         alpha, level = alpha_report([label.tolist(), chance.tolist()], "interval", seed=seed), "interval"
     else:
         alpha, level = Estimate(None, None, len(ids), "the scores are not on the scale of the labels"), "interval"
-    disagreements = judge_disagreements(run, {one: human.values[one] for one in ids}, threshold)
+    disagreements = judge_disagreements(run, {sample_id: human.values[sample_id] for sample_id in ids}, threshold)
     kappa, auroc = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
     # Which samples are drawn depends on their scores at most, so that this test may use all labels.
     p_chance = association_p_value(
-        np.array([run.scores[one] for one in usable]) * (1 if run.higher_is_better else -1),
-        np.array([human.values[one] for one in usable]),
+        np.array([run.scores[sample_id] for sample_id in usable]) * (1 if run.higher_is_better else -1),
+        np.array([human.values[sample_id] for sample_id in usable]),
         seed=seed,
     )
     corrected = _corrected(labelled, cut, finite=finite, use_scores=p_chance < CHANCE_P_VALUE)
@@ -213,32 +213,37 @@ def _calibrate_run(
             corrects=corrected.weight > 0,
         ),
     )
+    width_error, mass_error, brier = _calibration_errors(chance, right, bins)
     return JudgeCalibration(
         run.name,
         run.metric,
-        cut,
-        threshold is not None,
-        run.higher_is_better,
-        len(ids),
-        agreement_report(right.tolist(), verdict.tolist()),
-        kappa,
-        alpha,
-        level,
-        auroc,
-        table,
-        table.tpr(),
-        table.tnr(),
-        balanced_accuracy_report(table),
-        *_calibration_errors(chance, right, bins),
-        () if chance is None else reliability_table(chance, right, bins=bins),
-        corrected,
-        disagreements,
-        conclusion,
-        dict(labelled.left_out),
-        (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
-        {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
-        sample_weights.basis,
-        probabilities,
+        threshold=cut,
+        threshold_given=threshold is not None,
+        higher_is_better=run.higher_is_better,
+        labelled=len(ids),
+        agreement=agreement_report(right.tolist(), verdict.tolist()),
+        kappa=kappa,
+        alpha=alpha,
+        alpha_level=level,
+        auroc=auroc,
+        confusion=table,
+        tpr=table.tpr(),
+        tnr=table.tnr(),
+        balanced_accuracy=balanced_accuracy_report(table),
+        calibration_error=width_error,
+        calibration_error_equal_mass=mass_error,
+        brier=brier,
+        reliability=() if chance is None else reliability_table(chance, right, bins=bins),
+        corrected=corrected,
+        disagreements=disagreements,
+        conclusion=conclusion,
+        left_out=dict(labelled.left_out),
+        notes=(*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
+        correlations={
+            name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()
+        },
+        basis=sample_weights.basis,
+        probabilities=probabilities,
     )
 
 
@@ -322,24 +327,23 @@ def _calibration_errors(chance: Floats | None, right: Bools, bins: int) -> tuple
 
 
 def _predictions(run: SampleScores, ids: list[str], cut: float) -> Floats:
-    scores = np.array([run.scores[one] for one in ids])
+    scores = np.array([run.scores[sample_id] for sample_id in ids])
     chances = _probabilities(run, scores)
     return np.array([float(run.verdict(score, cut)) for score in scores]) if chances is None else chances
 
 
 def _clusters(run: SampleScores, ids: list[str]) -> Ints | None:
     found = run.clusters
-    return None if found is None else np.array([found[one] for one in ids], dtype=np.intp)
+    return None if found is None else np.array([found[sample_id] for sample_id in ids], dtype=np.intp)
 
 
 def _labels_of_drawn(ids: list[str], human: AggregatedLabels, sample_weights: SampleWeights) -> Floats:
-    return np.array(
-        [human.values[one] if one in sample_weights.ids and one in human.values else math.nan for one in ids]
-    )
+    drawn = {sample_id: value for sample_id, value in human.values.items() if sample_id in sample_weights.ids}
+    return np.array([drawn.get(sample_id, math.nan) for sample_id in ids])
 
 
 def _column(ids: list[str], values: Mapping[str, float] | None) -> Floats | None:
-    return None if values is None else np.array([values.get(one, 0.0) for one in ids])
+    return None if values is None else np.array([values.get(sample_id, 0.0) for sample_id in ids])
 
 
 def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: bool) -> CorrectedMean:
@@ -366,13 +370,13 @@ def _common_samples(
     runs = first.run, second.run
     everything = [name for name in first.run.scores if name in second.run.scores]
     sample_weights = joint_weights(first.weights, second.weights, everything)
-    ids = [one for one in everything if one not in sample_weights.equal_answers]
+    ids = [sample_id for sample_id in everything if sample_id not in sample_weights.equal_answers]
     if not sample_weights.ids:
         raise BadValueError(
             f"no sample has a label of both its answers, of {runs[0].name} and of {runs[1].name}: label the same "
             "samples of both runs"
         )
-    labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
+    labels = [_labels_of_drawn(ids, run.human, sample_weights) for run in (first, second)]
     predictions = [_predicted_labels(run, ids, threshold) for run in runs]
     return ids, sample_weights, predictions, labels
 
@@ -423,7 +427,7 @@ def _difference(
     everything = [name for name in first.run.scores if name in second.run.scores]
     if len(ids) == len(everything):
         return found
-    differs = np.array([one not in sample_weights.equal_answers for one in everything], dtype=np.float64)
+    differs = np.array([sample_id not in sample_weights.equal_answers for sample_id in everything], dtype=np.float64)
     proportion = mean_interval(differs, clusters=_clusters(runs[1], everything), binary=True, level=level)
     assert proportion is not None
     first_mean, second_mean = (float(_predicted_labels(run, everything, threshold).mean()) for run in runs)
@@ -434,7 +438,7 @@ def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None
     """The predictions for the difference of two runs; by default the scores."""
     if run.predictions is None:
         return _predictions(run, ids, _threshold(run, threshold))
-    return np.array([run.predictions[one] for one in ids])
+    return np.array([run.predictions[sample_id] for sample_id in ids])
 
 
 def _notes(run: SampleScores, human: AggregatedLabels) -> Iterator[str]:
@@ -470,8 +474,8 @@ def load_compared_scores(
         return found
     calibrator = design.name, design.features, design.coefficients
     return [
-        replace(one, predictions=predict_labels(store, record, *calibrator))
-        for one, record in zip(found, records, strict=True)
+        replace(run, predictions=predict_labels(store, record, *calibrator))
+        for run, record in zip(found, records, strict=True)
     ]
 
 
@@ -479,7 +483,7 @@ def comparison_draw(draws: Mapping[str, Sequence[LabelDraw]], records: Sequence[
     """The recorded draw for the difference of two runs, if there is one."""
     run_ids = {record.run_id for record in records}
     of_first = draws.get(records[0].run_id, ()) if len(run_ids) == 2 else ()
-    return next((one for one in of_first if set(one.runs) == run_ids), None)
+    return next((draw for draw in of_first if set(draw.runs) == run_ids), None)
 
 
 def register_verdict(

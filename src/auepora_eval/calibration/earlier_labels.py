@@ -29,7 +29,7 @@ def predict_labels(
             raise BadValueError(
                 f"{metric} has no finite range, so that its scores do not predict labels; choose another"
             )
-        return {one: scored.probability(score) for one, score in scored.scores.items()}
+        return {sample_id: scored.probability(score) for sample_id, score in scored.scores.items()}
     table = _feature_table(store, record, features)
     if not table:
         return {}
@@ -62,7 +62,9 @@ def fit_earlier_labels(
     for run, record in earlier.items():
         kept, _ = select_labels(by_run[run], names=(record.run_id, record.name), metric=metric)
         table, human = _feature_table(store, record, features), aggregate_labels(kept)
-        labelled.append((record, kept, table, {one: value for one, value in human.values.items() if one in table}))
+        labelled.append(
+            (record, kept, table, {sample_id: value for sample_id, value in human.values.items() if sample_id in table})
+        )
     count = sum(len(values) for *_, values in labelled)
     if count < ENOUGH_LABELS:
         raise BadValueError(
@@ -81,23 +83,22 @@ def fit_earlier_labels(
                 "--history out, or draw samples of it with `auepora label`"
             ) from error
         rows += [table[value] for value in values if value in usable.ids]
-        target += [value for one, value in values.items() if one in usable.ids]
+        target += [value for sample_id, value in values.items() if sample_id in usable.ids]
         weights += [usable.relative_weights.get(value, 1.0) for value in values if value in usable.ids]
     return features, fit_calibrator(rows, target, weights=weights).coefficients
 
 
 def _bounded_metrics(store: RunStore, record: RunRecord) -> set[str]:
     scored = [result for result in store.results(record.run_id) if isinstance(result.scores, Scores)]
-    return {one.name for one in scored if all(map(math.isfinite, lookup_metric(one, record, {}).range))}
+    return {run.name for run in scored if all(map(math.isfinite, lookup_metric(run, record, {}).range))}
 
 
 def _feature_table(store: RunStore, record: RunRecord, features: Sequence[str]) -> dict[str, list[float]]:
     """The scores from 0 to 1 of the samples with a score of the first metric; another one that is missing is 0.5."""
     first, *others = (load_run_scores(store, record, name) for name in features)
-    return {
-        one: [
-            first.probability(score),
-            *(other.probability(other.scores[one]) if one in other.scores else 0.5 for other in others),
-        ]
-        for one, score in first.scores.items()
-    }
+    table = {sample_id: [first.probability(score)] for sample_id, score in first.scores.items()}
+    for other in others:
+        for sample_id, row in table.items():
+            known = sample_id in other.scores
+            row.append(other.probability(other.scores[sample_id]) if known else 0.5)
+    return table

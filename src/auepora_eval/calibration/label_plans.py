@@ -45,7 +45,16 @@ def plan_calibration(store: RunStore, options: BatchOptions, records: tuple[RunR
     positions = sample_positions(store, record)
     entries = tuple(BatchEntry(sample_id, (positions[sample_id],)) for sample_id in draw.sample_ids)
     sentences, figures = _forecast_calibration(store, record, options, draw, population.strata)
-    return BatchPlan(options, store, records, options.metric, entries, draw, sentences, figures)
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=options.metric,
+        entries=entries,
+        draw=draw,
+        forecast=sentences,
+        figures=figures,
+    )
 
 
 def _forecast_calibration(
@@ -63,7 +72,7 @@ def _forecast_calibration(
         if options.metric is not None:
             raise
         return (*sentences, "Choose the metric of the judge for a forecast of its corrected mean."), figures
-    values = [scored.probability(score) for one, score in scored.scores.items() if one in population]
+    values = [scored.probability(score) for sample_id, score in scored.scores.items() if sample_id in population]
     if n == draw.population:
         return (*sentences, "All answers are labelled, so that their mean is known without an interval."), figures
     reason = None
@@ -131,17 +140,17 @@ def plan_comparison(
         calibrator = fit_earlier_labels(store, records, name, read_annotations(history), read_all_draws(history))
     first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
     answered = [load_population(store, record.run_id).strata for record in records]
-    both = [one for one in first if one in second and all(one in each for each in answered)]
+    both = [sample_id for sample_id in first if sample_id in second and all(sample_id in each for each in answered)]
     if records[0].fingerprint != records[1].fingerprint:
         asked = [
             {sample.sample_id: sample.query for sample in store.samples(each.run_id, texts=False)} for each in records
         ]
-        if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
+        if other := next((sample_id for sample_id in both if asked[0][sample_id] != asked[1][sample_id]), None):
             raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
     num_others = max(len(first), len(second)) - len(both)
     equal = before.equal_answers if before else find_equal_answers(store, [record.run_id for record in records])
     return draw_comparison(
-        {one: (first[one], second[one]) for one in both},
+        {sample_id: (first[sample_id], second[sample_id]) for sample_id in both},
         n,
         runs=(records[0].run_id, records[1].run_id),
         metric=None if name == PEOPLE_ONLY else name,
@@ -157,7 +166,7 @@ def plan_comparison(
 def find_equal_answers(store: RunStore, runs: Sequence[str]) -> Collection[str]:
     """The samples whose answers have the same text in two runs, but for spaces around it."""
     first, second = (_answer_texts(store, run) for run in runs)
-    return {one for one, text in second.items() if first.get(one) == text}
+    return {sample_id for sample_id, text in second.items() if first.get(sample_id) == text}
 
 
 def _answer_texts(store: RunStore, run_id: str) -> dict[str, str]:
@@ -190,4 +199,13 @@ def plan_comparison_batch(store: RunStore, options: BatchOptions, records: tuple
     )
     sentences = tuple(describe_forecast(draw))
     figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}
-    return BatchPlan(options, store, records, draw.comparison.metric, entries, draw, sentences, figures)
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=draw.comparison.metric,
+        entries=entries,
+        draw=draw,
+        forecast=sentences,
+        figures=figures,
+    )

@@ -53,14 +53,21 @@ def learn_weights(
     scored = [value for value in human.values if value in run.scores]
     sample_weights = weigh_samples(kept, scored, run.scores, draws, run.run_names, assume_random=assume_random)
     panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
-    usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}
-    ids = [one for one in usable if one in human.values and one in sample_weights.ids]
-    target = np.array([human.values[one] if run.higher_is_better else 1 - human.values[one] for one in ids])
-    clusters = None if run.clusters is None else np.array([run.clusters[one] for one in ids], dtype=np.intp)
-    votes = np.array([usable[one] for one in ids]).reshape(len(ids), len(panel.members))
+    usable = {
+        sample_id: row for sample_id, row in panel.votes.items() if sample_id in run.scores and not np.isnan(row).all()
+    }
+    ids = [sample_id for sample_id in usable if sample_id in human.values and sample_id in sample_weights.ids]
+    labels = np.array([human.values[sample_id] for sample_id in ids])
+    target = labels if run.higher_is_better else 1 - labels
+    clusters = None if run.clusters is None else np.array([run.clusters[sample_id] for sample_id in ids], dtype=np.intp)
+    votes = np.array([usable[sample_id] for sample_id in ids]).reshape(len(ids), len(panel.members))
     relative = sample_weights.relative_weights
     fitted = fit_stacked_weights(
-        votes, target, clusters=clusters, seed=seed, weights=[relative[one] for one in ids] if relative else None
+        votes,
+        target,
+        clusters=clusters,
+        seed=seed,
+        weights=[relative[sample_id] for sample_id in ids] if relative else None,
     )
     if len(ids) < ENOUGH_LABELS:
         warnings.warn(
@@ -68,9 +75,15 @@ def learn_weights(
             AueporaWarning,
             stacklevel=2,
         )
-    items = tuple(LabelledItem(one, panel.digests[one], fold) for one, fold in zip(ids, fitted.folds, strict=True))
+    folds = zip(ids, fitted.folds, strict=True)
+    items = tuple(LabelledItem(sample_id, panel.digests[sample_id], fold) for sample_id, fold in folds)
     weights = PanelWeights(
-        panel.members, run.metric, panel.prompt_id, fitted.coefficients, fitted.fold_coefficients, items
+        panel.members,
+        run.metric,
+        prompt_id=panel.prompt_id,
+        coefficients=fitted.coefficients,
+        fold_coefficients=fitted.fold_coefficients,
+        items=items,
     )
     scores = dict(zip(usable, stacked_probability(fitted.coefficients, list(usable.values())).tolist(), strict=True))
     scores |= dict(zip(ids, fitted.out_of_fold(votes).tolist(), strict=True))

@@ -226,13 +226,13 @@ class JudgeCalibration:
             **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
             "alpha_level": self.alpha_level,
             "confusion": asdict(self.confusion),
-            "reliability": [{**asdict(one), "interval": interval_ends(one.interval)} for one in self.reliability],
+            "reliability": [{**asdict(row), "interval": interval_ends(row.interval)} for row in self.reliability],
             "corrected": _corrected_dict(self.corrected),
             "disagreements": [asdict(disagreement) for disagreement in self.disagreements],
             "conclusion": self.conclusion.to_dict(),
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
-            **{name: one.to_dict() for name, one in self.correlations.items()},
+            **{name: correlation.to_dict() for name, correlation in self.correlations.items()},
             "basis": self.basis,
             "probabilities": probabilities,
         }
@@ -303,13 +303,13 @@ class CalibrationReport(BlockReport):
     @property
     def judges(self) -> tuple[JudgeCalibration, ...]:
         """Those of ``judged`` that have scores; none where people alone decide."""
-        return tuple(one for one in self.judged if one.metric != PEOPLE_ONLY)
+        return tuple(judge for judge in self.judged if judge.metric != PEOPLE_ONLY)
 
     @property
     def conclusion(self) -> Conclusion:
         """Whether the judge can be used: of two runs, the weaker conclusion."""
         order = ("not_usable", "usable_with_correction", "usable")
-        return min((one.conclusion for one in self.judged), key=lambda one: order.index(one.usability))
+        return min((judged.conclusion for judged in self.judged), key=lambda judged: order.index(judged.usability))
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
@@ -343,18 +343,18 @@ class CalibrationReport(BlockReport):
         return blocks_markdown(report_blocks(self, shown=shown), level=2) + "\n"
 
 
-def _corrected_dict(one: CorrectedMean) -> dict[str, Any]:
+def _corrected_dict(mean: CorrectedMean) -> dict[str, Any]:
     return {
-        "value": one.value,
-        "interval": interval_ends(one.interval),
-        "weight": one.weight,
+        "value": mean.value,
+        "interval": interval_ends(mean.interval),
+        "weight": mean.weight,
         "cap": MAX_WEIGHT,
-        "scores_mean": one.scores_mean,
-        "labels_mean": one.labels_mean,
-        "labels_interval": interval_ends(one.labels_interval),
-        "labelled": one.labelled,
-        "samples": one.samples,
-        "worth_labels": one.worth,
+        "scores_mean": mean.scores_mean,
+        "labels_mean": mean.labels_mean,
+        "labels_interval": interval_ends(mean.labels_interval),
+        "labelled": mean.labelled,
+        "samples": mean.samples,
+        "worth_labels": mean.worth,
     }
 
 
@@ -399,11 +399,11 @@ def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
 
 def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, str]]) -> ShortForm:
     """The report in the short form: verdict and conclusion, corrected means, agreement, what speaks against them."""
-    means = {one.name: one.corrected for one in report.judged}
+    means = {judge.name: judge.corrected for judge in report.judged}
     if report.difference is not None:
         means[f"{report.judged[-1].name} - {report.judged[0].name}"] = report.difference
     columns = ("mean of", _number("judge alone"), _number("corrected by labels"), "95 % interval", "labels used")
-    rows = [_short_mean(name, one) for name, one in means.items()]
+    rows = [_short_mean(name, mean) for name, mean in means.items()]
     people = None if report.people is None else f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"
     register = None if report.register is None else report.register.note
     notes: list[tuple[str, str | None]] = [
@@ -421,19 +421,24 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes=notes, commands=commands)
 
 
-def _short_mean(name: str, one: CorrectedMean) -> Row:
-    ends = None if one.interval is None else (one.interval.low, one.interval.high)
-    numbers = [rounded(value, ends) for value in (one.scores_mean, one.value)]
-    return [name, *numbers, rounded_interval(ends), f"{one.labelled} of {one.samples}"]
+def _short_mean(name: str, mean: CorrectedMean) -> Row:
+    ends = None if mean.interval is None else (mean.interval.low, mean.interval.high)
+    numbers = [rounded(value, ends) for value in (mean.scores_mean, mean.value)]
+    return [name, *numbers, rounded_interval(ends), f"{mean.labelled} of {mean.samples}"]
 
 
-def _short_notes(one: JudgeCalibration) -> Iterator[tuple[str, str]]:
-    named = {"kappa": one.kappa, "AUROC": one.auroc, "right called right": one.tpr, "wrong called wrong": one.tnr}
+def _short_notes(judge: JudgeCalibration) -> Iterator[tuple[str, str]]:
+    named = {
+        "kappa": judge.kappa,
+        "AUROC": judge.auroc,
+        "right called right": judge.tpr,
+        "wrong called wrong": judge.tnr,
+    }
     yield "agreement", ", ".join(f"{name} {_short_estimate(value)}" for name, value in named.items())
-    different = [row.sample_id for row in one.disagreements]
-    yield "disagree", f"on {len(different)} of {one.labelled} answers: {first_names(different)}".removesuffix(": ")
-    yield "left out", ", ".join(f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items())
-    yield from (("note", note) for note in one.notes if note != ASSUMED_NOTE)  # that is the basis
+    different = [row.sample_id for row in judge.disagreements]
+    yield "disagree", f"on {len(different)} of {judge.labelled} answers: {first_names(different)}".removesuffix(": ")
+    yield "left out", ", ".join(f"{count} {_LEFT_OUT[reason]}" for reason, count in judge.left_out.items())
+    yield from (("note", note) for note in judge.notes if note != ASSUMED_NOTE)  # that is the basis
 
 
 def _short_estimate(value: Estimate) -> str:
@@ -464,32 +469,32 @@ def agreement_blocks(people: RatersReport, unit: str = "answers") -> list[Block]
     return [*([simple_table(columns, rows)] if rows else []), Prose(alpha)]
 
 
-def _judge(one: JudgeCalibration) -> list[Block]:
-    side = "from" if one.higher_is_better else "up to"
-    how = "as given" if one.threshold_given else "half way between worst and best; --threshold sets another"
-    counts = one.confusion
+def _judge(judge: JudgeCalibration) -> list[Block]:
+    side = "from" if judge.higher_is_better else "up to"
+    how = "as given" if judge.threshold_given else "half way between worst and best; --threshold sets another"
+    counts = judge.confusion
     verdicts = Prose(
-        f"{count_of(one.labelled, 'labelled answer')}. "
-        f"Right means a score {side} {format_value(one.threshold)} ({how}). "
+        f"{count_of(judge.labelled, 'labelled answer')}. "
+        f"Right means a score {side} {format_value(judge.threshold)} ({how}). "
         f"Both say right {counts.true_positives}, both wrong {counts.true_negatives}, "
         f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
     )
     named = [
-        ("agreement", one.agreement, "proportion of equal verdicts"),
-        ("kappa", one.kappa, "beyond chance (Cohen)"),
-        ("alpha", one.alpha, f"beyond chance (Krippendorff, {one.alpha_level})"),
-        ("AUROC", one.auroc, "a right answer scores above a wrong one"),
-        *((name.capitalize(), value, _CORRELATIONS[name]) for name, value in one.correlations.items()),
-        ("TPR", one.tpr, "right answers called right"),
-        ("TNR", one.tnr, "wrong answers called wrong"),
-        ("balanced accuracy", one.balanced_accuracy, "mean of the two"),
-        ("calibration error", one.calibration_error, "scores as chances, bins of equal width"),
-        ("", one.calibration_error_equal_mass, "the same, bins of equal mass"),
-        ("Brier score", one.brier, "squared distance of score and label"),
+        ("agreement", judge.agreement, "proportion of equal verdicts"),
+        ("kappa", judge.kappa, "beyond chance (Cohen)"),
+        ("alpha", judge.alpha, f"beyond chance (Krippendorff, {judge.alpha_level})"),
+        ("AUROC", judge.auroc, "a right answer scores above a wrong one"),
+        *((name.capitalize(), value, _CORRELATIONS[name]) for name, value in judge.correlations.items()),
+        ("TPR", judge.tpr, "right answers called right"),
+        ("TNR", judge.tnr, "wrong answers called wrong"),
+        ("balanced accuracy", judge.balanced_accuracy, "mean of the two"),
+        ("calibration error", judge.calibration_error, "scores as chances, bins of equal width"),
+        ("", judge.calibration_error_equal_mass, "the same, bins of equal mass"),
+        ("Brier score", judge.brier, "squared distance of score and label"),
     ]
     verdict_of_chances = []
-    if one.probabilities is not None:
-        found = one.probabilities
+    if judge.probabilities is not None:
+        found = judge.probabilities
         named[-1] = ("Brier score", found.brier, "squared distance of score and label")
         named += [
             ("intercept", found.intercept, "of the labels on the logit of the scores; 0 if calibrated"),
@@ -498,13 +503,13 @@ def _judge(one: JudgeCalibration) -> list[Block]:
         ]
         verdict_of_chances = [Prose(f"As probabilities the scores are: {_chance_sentence(found)}.")]
     rows: list[Row] = [[name, *_cells(value), value.why_undefined or what] for name, value, what in named]
-    left_out = [f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items()]
+    left_out = [f"{count} {_LEFT_OUT[reason]}" for reason, count in judge.left_out.items()]
     return [
         verdicts,
         simple_table(["measure", _number("value"), "95 % interval", "what it is"], rows),
         *verdict_of_chances,
         *([Prose(f"Labels left out: {', '.join(left_out)}.")] if left_out else []),
-        *(Prose(f"Note: {note}.") for note in one.notes),
+        *(Prose(f"Note: {note}.") for note in judge.notes),
     ]
 
 
@@ -519,8 +524,8 @@ def _chance_sentence(found: ProbabilityCalibration) -> str:
     return f"{sentence}; by these labels they make a corrected interval {abs(found.gain):.1%} {word} than yes or no"
 
 
-def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
-    if not one.disagreements:
+def _disagreements(judge: JudgeCalibration, shown: int) -> list[Block]:
+    if not judge.disagreements:
         return [Prose("The judge and people give the same verdict on every labelled answer.")]
     rows: list[Row] = [
         [
@@ -529,7 +534,7 @@ def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
             format_value(row.score),
             *map(_shorten, (row.question, row.answer, row.rationale)),
         ]
-        for row in one.disagreements[:shown]
+        for row in judge.disagreements[:shown]
     ]
     columns: list[TableColumn | str] = [
         "sample",
@@ -539,7 +544,7 @@ def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
         "answer",
         "why the judge said so",
     ]
-    n = len(one.disagreements)
+    n = len(judge.disagreements)
     return [
         Prose(f"{count_of(n, 'answer')} that the judge and people see differently:"),
         without_empty_columns(simple_table(columns, rows)),
@@ -548,7 +553,7 @@ def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
 
 
 def _corrected_table(report: CalibrationReport) -> list[Block]:
-    rows = [_mean_row(one.name, one.corrected) for one in report.judged]
+    rows = [_mean_row(judge.name, judge.corrected) for judge in report.judged]
     columns: list[TableColumn | str] = [
         "mean of",
         _number("judge alone"),
@@ -568,9 +573,9 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     basis = Prose(f"Intervals are about {about}; {_basis_text(report.judged)}.")
     if report.judges:
         parts: list[Block] = [simple_table(columns, rows), basis]
-        parts += (Prose(_worth(one, like_chance=alike)) for one, alike in shown)
+        parts += (Prose(_worth(mean, like_chance=alike)) for mean, alike in shown)
     else:
-        notes = dict.fromkeys(note for one in report.judged for note in one.notes)
+        notes = dict.fromkeys(note for judge in report.judged for note in judge.notes)
         labels_only = simple_table(
             ["mean of", *columns[2:4], "labels used"], [[row[0], *row[2:4], row[6]] for row in rows]
         )
@@ -632,26 +637,26 @@ def look_state(result: SequentialResult) -> str:
 
 
 def _basis_text(judged: Sequence[JudgeCalibration]) -> str:
-    bases = {one.basis for one in judged}
+    bases = {mean.basis for mean in judged}
     if "assumed_random" in bases:
         return ASSUMED_NOTE
     return "all answers are labelled" if bases == {"census"} else "the labelled ones were drawn at random"
 
 
-def _mean_row(name: str, one: CorrectedMean) -> Row:
-    used = f"{one.labelled} of {one.samples}"
-    alone = [format_value(one.scores_mean), format_value(one.labels_mean), _interval_text(one.labels_interval)]
-    return [name, *alone, format_value(one.value), _interval_text(one.interval), used]
+def _mean_row(name: str, mean: CorrectedMean) -> Row:
+    used = f"{mean.labelled} of {mean.samples}"
+    alone = [format_value(mean.scores_mean), format_value(mean.labels_mean), _interval_text(mean.labels_interval)]
+    return [name, *alone, format_value(mean.value), _interval_text(mean.interval), used]
 
 
-def _worth(one: CorrectedMean, *, like_chance: bool) -> str:
+def _worth(mean: CorrectedMean, *, like_chance: bool) -> str:
     if like_chance:
         return "The labels stand alone: the judge is not shown to be better than chance, so that it corrects nothing."
-    if not one.weight or one.worth is None:
+    if not mean.weight or mean.worth is None:
         return "The labels stand alone: the scores do not make the interval narrower."
     return (
-        f"With the scores (weight {one.weight:.2f}) the {one.labelled} labels tell as much as "
-        f"{one.worth:.0f} would without."
+        f"With the scores (weight {mean.weight:.2f}) the {mean.labelled} labels tell as much as "
+        f"{mean.worth:.0f} would without."
     )
 
 
@@ -689,10 +694,18 @@ def _intervals(report: CalibrationReport) -> list[Interval]:
         measured.append(report.people.alpha)
         measured += [each for pair in report.people.pairs for each in (pair.agreement, pair.kappa)]
     means = [] if report.difference is None else [report.difference]
-    for one in report.judged:
-        measured += [one.agreement, one.kappa, one.alpha, one.auroc, one.tpr, one.tnr, one.balanced_accuracy]
-        measured += one.correlations.values()
-        means.append(one.corrected)
+    for judge in report.judged:
+        measured += [
+            judge.agreement,
+            judge.kappa,
+            judge.alpha,
+            judge.auroc,
+            judge.tpr,
+            judge.tnr,
+            judge.balanced_accuracy,
+        ]
+        measured += judge.correlations.values()
+        means.append(judge.corrected)
     found = [each.interval for each in measured]
     found += [end for each in means for end in (each.interval, each.labels_interval)]
-    return [one for one in found if one is not None]
+    return [interval for interval in found if interval is not None]

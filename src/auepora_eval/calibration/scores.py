@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -106,16 +107,16 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
         values = predicted
         notes += _two_stage_notes(result.name, stage)
     return SampleScores(
-        {one: float(value) for one, value, is_counted in zip(ids, values, counted, strict=True) if is_counted},
+        dict(compress(zip(ids, values.tolist(), strict=True), counted)),
         result.name,
-        record.name,
-        (record.run_id, record.name),
-        (low, high),
-        meta.higher_score_is_better,
-        clusters,
-        {one: outcome for one, outcome, is_counted in zip(ids, outcomes, counted, strict=True) if not is_counted},
-        _answer_reader(store, record, result.name, result.signature or ""),
-        tuple(notes),
+        name=record.name,
+        run_names=(record.run_id, record.name),
+        range=(low, high),
+        higher_is_better=meta.higher_score_is_better,
+        clusters=clusters,
+        without_score=dict(compress(zip(ids, outcomes, strict=True), ~counted)),
+        answers=_answer_reader(store, record, result.name, result.signature or ""),
+        notes=tuple(notes),
     )
 
 
@@ -166,7 +167,7 @@ def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> 
         name=record.name,
         run_names=(record.run_id, record.name),
         clusters=clusters,
-        without_score={one: "no score in the file" for one in ids if one not in scored.scores},
+        without_score={sample_id: "no score in the file" for sample_id in ids if sample_id not in scored.scores},
         answers=_answer_reader(store, record, "", ""),
     )
 
@@ -183,20 +184,20 @@ def _ids_and_clusters(store: RunStore, record: RunRecord) -> tuple[list[str], di
 def _select_result(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
     scored = [result for result in results if isinstance(result.scores, Scores)]
     if name is not None:
-        found = next((one for one in scored if one.name == name), None)
+        found = next((run for run in scored if run.name == name), None)
         if found is None:
-            known = [one.name for one in scored]
+            known = [run.name for run in scored]
             hint = did_you_mean(name, known, otherwise=f"; there are {', '.join(known) or 'none'}")
             raise BadValueError(
                 f"{record.run_id} ({record.name}) has no scores of '{name}'{hint}; "
                 f"`auepora rescore {record.run_id} -m {name}` computes them"
             )
         return found
-    by_judge = [one for one in scored if one.name in judge_metrics(store, record)]
+    by_judge = [run for run in scored if run.name in judge_metrics(store, record)]
     if len(by_judge) == 1:
         return by_judge[0]
     several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
-    names = [one.name for one in by_judge or scored]
+    names = [run.name for run in by_judge or scored]
     listed = ", ".join(names[:_MAX_LISTED]) + (
         f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     )
@@ -229,12 +230,19 @@ def _answer_reader(
             if row.sample_id in wanted_ids and row.output.response is not None
         }
         reasons: dict[str, str] = {}
-        for one in store.judgements(record.run_id) if metric else ():
-            if one.position in id_by_position and (one.metric, one.signature, one.repeat) == (metric, signature, 0):
-                answer = one.body.get("answer")
+        for judgement in store.judgements(record.run_id) if metric else ():
+            if judgement.position in id_by_position and (judgement.metric, judgement.signature, judgement.repeat) == (
+                metric,
+                signature,
+                0,
+            ):
+                answer = judgement.body.get("answer")
                 rationale = answer.get("rationale") if isinstance(answer, Mapping) else None
                 if isinstance(rationale, str) and rationale:
-                    reasons.setdefault(id_by_position[one.position], rationale)
-        return {one: ShownAnswer(questions.get(one, ""), texts.get(one) or "", reasons.get(one, "")) for one in ids}
+                    reasons.setdefault(id_by_position[judgement.position], rationale)
+        return {
+            sample_id: ShownAnswer(questions.get(sample_id, ""), texts.get(sample_id) or "", reasons.get(sample_id, ""))
+            for sample_id in ids
+        }
 
     return read

@@ -21,6 +21,7 @@ from .options import (
     refuse_input_as_output,
     show_warnings,
     store_option,
+    target_option,
     write_out,
 )
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..bench.entries import Benchmark
     from ..bench.reading import Loaded
     from ..bench.scoring import Scored
+    from ..core.types import TargetCategory
     from ..render.blocks import Block
 
 BENCH_COMMANDS = {
@@ -61,9 +63,9 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 
 
 @click.command(name="list", cls=Command)
-@click.option("--target", metavar="TARGET", help="Only benchmarks of this target, such as noise_robustness.")
+@target_option("lists its benchmarks alone")
 @click.option("--available", is_flag=True, help="Only those whose data is here.")
-def list_command(target: str | None, available: bool) -> None:
+def list_command(targets: tuple[TargetCategory, ...], available: bool) -> None:
     """List the benchmarks with their targets, their numbers and what each needs.
 
     Data is looked for in $AUEPORA_BENCH_DATA/NAME and in the current folder.
@@ -75,10 +77,11 @@ def list_command(target: str | None, available: bool) -> None:
     from ..bench.entries import all_benchmarks
     from ..bench.pages import list_blocks
 
+    wanted = {target.name.lower() for target in targets}
     rows: list[tuple[Benchmark, bool]] = []
     for benchmark in all_benchmarks():
         has_data = _has_data(benchmark)
-        if (target is None or target in benchmark.heading.targets) and (has_data or not available):
+        if (not wanted or wanted & set(benchmark.heading.targets)) and (has_data or not available):
             rows.append((benchmark, has_data))
     _print_blocks(list_blocks(rows))
 

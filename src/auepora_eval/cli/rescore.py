@@ -132,6 +132,7 @@ def command(
     from ..plan.model import Scoring
     from ..runs.judging import judges_of_run
     from ..runs.scoring import rescore, with_settings
+    from ..runs.sequential import EarlyStopping, StopRequest
     from ..store.records import conventions_label
 
     executor.check()
@@ -171,7 +172,7 @@ def command(
         used = record.plan.get("metrics") if planned else specs
         judges = named or judges_of_run(found, record, used, changes=changes)
         if judging.preview:
-            from ..runs.judging import preview_stored
+            from ..runs.preview import preview_stored
 
             would, notes = preview_stored(
                 found,
@@ -184,6 +185,8 @@ def command(
             )
             write_out(preview_text(would, as_json=form == "json", notes=notes), output)
             return
+        is_explicit = stop.against is not None
+        request = StopRequest(judges.settings.stop, is_explicit=is_explicit, proceed=continue_judging)
         with ScoringProgress() as line:
             results = rescore(
                 record,
@@ -199,9 +202,7 @@ def command(
                 judges=judges,
                 progress=line.start_scoring(record.num_samples * record.repeats),
                 judge_progress=line.start_judging,
-                until_decided=stop.against is not None,
-                continue_judging=continue_judging,
-                on_look=line.show_look,
+                stopping=EarlyStopping(request, line.show_look),
                 targets=targets,
                 judged=judged,
             )

@@ -309,7 +309,7 @@ def command(
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
     from ..plan.prepare import read_plan
-    from ..plan.targets import judging_note
+    from ..plan.sections import judging_note
     from ..runs.run import run_plan
     from ..store.records import conventions_label
 
@@ -347,7 +347,7 @@ def command(
         echo_err(note)
     chosen = find_samples(samples, default_store(store, read.store))
     if judging.preview:
-        from ..runs.judging import preview_plan
+        from ..runs.preview import preview_plan
 
         found, notes = preview_plan(read, store=store, limit=limit, resume=resume, run=run_name, sample_set=chosen)
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)

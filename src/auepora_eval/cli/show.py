@@ -60,9 +60,10 @@ from .options import (
 from .runs import format_time, gold_note, run_dict
 
 if TYPE_CHECKING:
-    from ..compare.failure_groups import AnswerRule
-    from ..compare.filters import QueryRow, SampleFilter
-    from ..compare.query_table import QueryTable
+    from ..queries.failure_groups import AnswerRule
+    from ..queries.filters import SampleFilter
+    from ..queries.rows import QueryRow
+    from ..queries.table import QueryTable
 
 
 # --- auepora show ----------------------------------------------------------------------------------------------------
@@ -458,9 +459,10 @@ def queries_command(
     auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
     auepora queries baseline latest --groups --correct token_f1 --correct-from 0.5
     """
-    from ..compare.columns import RunColumns
-    from ..compare.filters import SampleFilter, list_rows, shown_metrics
-    from ..compare.query_table import QueryTable
+    from ..queries.columns import RunColumns
+    from ..queries.filters import SampleFilter
+    from ..queries.rows import list_rows, shown_metrics
+    from ..queries.table import QueryTable
 
     no_csv = "queries cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)
@@ -507,8 +509,7 @@ def _groups_text(
     table: QueryTable, chosen: SampleFilter, correct: str | None, correct_from: float | None, form: str
 ) -> str:
     """The failure groups of the queries that a filter gives."""
-    from ..compare.failure_groups import find_failure_groups
-    from ..compare.rendering import failure_groups_blocks
+    from ..queries.failure_groups import failure_groups_blocks, find_failure_groups
 
     if chosen.outcome_runs(table):
         raise click.UsageError("--groups compares wrong answers with right ones: filter by samples, not by outcomes")
@@ -522,7 +523,7 @@ def _groups_text(
 
 def _answer_rule(table: QueryTable, correct: str | None, correct_from: float | None) -> AnswerRule:
     """What says which answers are right. A metric that a run does not have is computed from its stored outputs."""
-    from ..compare.failure_groups import AnswerRule, choose_rule
+    from ..queries.failure_groups import AnswerRule, choose_rule
 
     if correct is None or all(correct in run.results for run in table.runs):
         return choose_rule(table, correct, correct_from)

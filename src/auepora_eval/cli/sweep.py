@@ -123,10 +123,14 @@ def command(
     prepared = prepare_sweep(source, options, changes)
     refuse_input_as_output(output, [plan, prepared.where])
     if judging.preview:
-        from ..runs.judging import preview_plan
+        from ..runs.preview import preview_plan
 
         found, notes = preview_plan(
-            prepared.plans[0], store=options.store, limit=options.limit, sample_set=prepared.sample_set
+            prepared.plans[0],
+            store=options.store,
+            limit=options.limit,
+            sample_set=prepared.sample_set,
+            calls=prepared.calls,
         )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]

@@ -10,15 +10,11 @@
 * ``metrics``: the metrics that runs can be compared on, with their scores
 * ``golden``: golden queries: rank of the first expected chunk, aggregate of a run
 * ``queries``: two runs query by query, and the cause of each change
-* ``columns``: samples, outputs and scores of a stored run as columns, for lists of queries
-* ``query_table``: the queries of several runs as one table, with search
-* ``filters``: conditions on queries, search and order; one language for the workbench and the command line
 * ``chunks``: whether the chunks changed between two runs
 * ``guardrails``: what must not get worse, and other metrics that fell
 * ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
   generation
 * ``diagnosis``: which part of a system fails, from its answers with different documents
-* ``failure_groups``: wrong answers grouped by terms that their questions share
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
 * ``short``: a comparison in few lines
 """

@@ -31,7 +31,7 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from ..render.html import SECONDS, blocks_html, interval_text, metric_range, pluralize, value_text
+from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_text
 from ..render.markdown import report_markdown
 from ..render.short import first_names
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
@@ -43,7 +43,6 @@ from .verdicts import ALPHA
 
 if TYPE_CHECKING:
     from ..render.charts.chart import Chart
-    from .failure_groups import FailureGroup, FailureGroups
 
 Link = Callable[[str], str]
 """Returns the link of a metric or query inside a page, or an empty text."""
@@ -716,47 +715,3 @@ def comparison_html(report: CompareReport) -> str:
     metrics = list(metric_blocks(board)) or [Prose("no metric was compared")]
     notes = [Bullets(board.notes)] if board.notes else []
     return blocks_html([runs, *metrics, *notes, Figure(forest_plot(report), "")])
-
-
-# --- failure groups --------------------------------------------------------------------------------------------------
-
-
-def failure_groups_blocks(found: FailureGroups) -> list[Block]:
-    """Groups of wrong answers as tables, and what can be concluded about those that are not shown."""
-    from .failure_groups import LIMITS, METHOD
-
-    blocks: list[Block] = [Prose(f"Right is {found.correct}.")]
-    for listed in found.lists:
-        blocks.append(Prose(listed.sentence))
-        if listed.groups:
-            blocks.append(without_empty_columns(_groups_table(listed.groups)))
-            blocks.append(Bullets([_group_examples(group) for group in listed.groups]))
-    return [*blocks, Prose(METHOD), Prose(LIMITS, tone="muted")]
-
-
-def _groups_table(groups: Sequence[FailureGroup]) -> Table:
-    rows: list[Row] = []
-    for group in groups:
-        tested, change = group.tested, group.change
-        causes = ", ".join(f"{name} {count}" for name, count in group.causes.items())
-        rows.append(
-            [
-                ", ".join(group.terms[:4]),
-                f"{tested.count} of {tested.n}",
-                value_text(tested.value),
-                interval_text(tested.interval),
-                "" if change is None else f"{signed(change.value)} ({interval_text(change.interval)})",
-                p_text(group.p_value),
-                f"{group.wrong} of {group.members}",
-                causes,
-            ]
-        )
-    names = ("terms", "wrong", "proportion", "95 % interval", "B − A", "p", "all failures", "causes")
-    return simple_table([TableColumn(name, number=0 < place < 7) for place, name in enumerate(names)], rows)
-
-
-def _group_examples(group: FailureGroup) -> str:
-    listed = "; ".join(
-        f"{example['sample_id']}: {' '.join(example['query'].split())[:100]}" for example in group.examples
-    )
-    return f"{group.terms[0]}: {listed}"

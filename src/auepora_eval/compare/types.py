@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import Any, Literal
 
 from ..core.conventions import Match
-from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
+from ..core.frames import ColumnKind, FrameColumn, make_frame
+from ..core.results import to_json_value
+from ..core.types import FrameKind
 from ..render.block_report import BlockReport
 from ..render.blocks import Block
 from ..render.short import decimals

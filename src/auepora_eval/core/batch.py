@@ -133,7 +133,7 @@ def batch_feature(build: Callable[Concatenate[Batch, P], T]) -> Callable[Concate
 
     @wraps(build)
     def feature(batch: Batch, /, *args: P.args, **options: P.kwargs) -> T:
-        named = [getattr(one, "name", one) for one in (*args, *options.items())]
+        named = [getattr(function, "name", function) for function in (*args, *options.items())]
         return batch.feature((build.__name__, *named), lambda b: build(b, *args, **options))
 
     return feature

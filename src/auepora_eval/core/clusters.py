@@ -25,7 +25,8 @@ def cluster_key(sample: EvaluationSample) -> tuple[bool, str]:
 def cluster_ids(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
     """The cluster id of each sample. A variant of a variant belongs to the cluster of the first parent."""
     # Samples by id, as ``cluster_key`` names them, and what each belongs to where that is not itself.
-    above = {(False, one): family for one, family in zip(ids, families, strict=True) if family != (False, one)}
+    pairs = zip(((False, sample_id) for sample_id in ids), families, strict=True)
+    above = {own: family for own, family in pairs if family != own}
     roots: dict[tuple[bool, str], tuple[bool, str]] = {}
     for family in dict.fromkeys(families):
         root, passed = family, {family}

@@ -273,14 +273,14 @@ def format_one_line(answer: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {_plain(value)}" for name, value in answer.items() if name != "rationale")
 
 
-def _verdict(one: object, statements: Sequence[str]) -> str:
-    if not isinstance(one, Mapping):
-        return _plain(one)
-    number = one.get("number")
+def _verdict(answer: object, statements: Sequence[str]) -> str:
+    if not isinstance(answer, Mapping):
+        return _plain(answer)
+    number = answer.get("number")
     known = isinstance(number, int) and 1 <= number <= len(statements)
     statement = statements[number - 1] if known and isinstance(number, int) else f"statement {number}"
-    why = f" ({one['why']})" if one.get("why") else ""
-    return f"{one.get('verdict')}: {statement}{why}"
+    why = f" ({answer['why']})" if answer.get("why") else ""
+    return f"{answer.get('verdict')}: {statement}{why}"
 
 
 def _texts(about: Mapping[str, Any], name: str) -> list[str]:
@@ -308,16 +308,16 @@ def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgemen
     return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)
 
 
-def _answers(one: SampleJudgement) -> list[str]:
+def _answers(judgement: SampleJudgement) -> list[str]:
     """The judgement in one line, or one line for each statement."""
-    named = format_subject(one.about)
+    named = format_subject(judgement.about)
     head = f"{named}: " if named else ""
-    if one.error is not None:
-        return [f"{head}none: {one.error}"]
-    weighted = "" if one.weighted is None else f" (weighted by probability: {format_number(one.weighted)})"
-    lines = format_lines(one.answer, one.about) or [format_one_line(one.answer) + weighted]
+    if judgement.error is not None:
+        return [f"{head}none: {judgement.error}"]
+    weighted = "" if judgement.weighted is None else f" (weighted by probability: {format_number(judgement.weighted)})"
+    lines = format_lines(judgement.answer, judgement.about) or [format_one_line(judgement.answer) + weighted]
     return [f"{head}{line}" for line in lines]
 
 
-def _reasons(one: SampleJudgement) -> str:
-    return str(one.answer.get("rationale", "")) if isinstance(one.answer, Mapping) else ""
+def _reasons(judgement: SampleJudgement) -> str:
+    return str(judgement.answer.get("rationale", "")) if isinstance(judgement.answer, Mapping) else ""

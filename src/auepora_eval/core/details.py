@@ -108,6 +108,7 @@ class ResultDetails(StoredMapping):
     """How many samples the value is a mean of."""
     num_scored = StoredKey(0)
     num_skipped = StoredKey(0)
+    skipped_empty_gold = StoredKey(0)
     num_system_failed = StoredKey(0)
     num_measure_failed = StoredKey(0)
     num_failed = StoredKey(0)
@@ -147,7 +148,6 @@ class ResultDetails(StoredMapping):
     """The proportion of retrieved documents that are judged."""
     judged_depth = StoredKey[int | None](None)
     """How many documents of a ranking ``judged`` is about; ``None`` for all."""
-    num_results = StoredKey(0)
     num_unjudged = StoredKey(0)
     residual = StoredKey[float | None](None)
     """What unjudged positions could add to rank-biased precision."""
@@ -159,9 +159,6 @@ class ResultDetails(StoredMapping):
     answers = StoredKey(_NOTHING)
     """Questions by whether the context sufficed and how they were answered."""
     answers_by = StoredKey(_NOTHING)
-    scenarios = StoredKey(_NOTHING)
-    by_noise_ratio = StoredKey(_NOTHING)
-    base_score = StoredKey[float | None](None)
     base_score_all = StoredKey[float | None](None)
     value_all_base = StoredKey[float | None](None)
     total = StoredKey[float | None](None)

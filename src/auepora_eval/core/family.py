@@ -43,10 +43,10 @@ class FamilyKey(NamedTuple):
 def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
     """The scenarios of an option as a sorted tuple; a single one may be a string."""
     listed = (value,) if isinstance(value, str) else tuple(value)
-    if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
+    if not listed or not all(isinstance(tag, str) and tag.strip() for tag in listed):
         raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
     # Lower case as in samples; sorted, since the order changes no result.
-    return tuple(sorted({one.strip().lower() for one in listed}))
+    return tuple(sorted({tag.strip().lower() for tag in listed}))
 
 
 def is_variant(sample: EvaluationSample, scenarios: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import MetricDefinitionError
 from .conventions import SignatureOption
 
 
@@ -116,6 +117,13 @@ REMOVED_HOOKS = {
     "asks_on": "asks_follow_ups",
 }
 """Former names of methods and attributes that a metric may override; a class that still defines one is refused."""
+
+
+def refuse_removed_hooks(cls: type, hooks: Mapping[str, str]) -> None:
+    """Raise if a class defines a hook that has another name now; ``hooks`` has the new name by the old one."""
+    for old, new in hooks.items():
+        if old in vars(cls):
+            raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
 
 
 class Declaration(dict[str, Any]):

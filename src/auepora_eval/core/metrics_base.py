@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -23,12 +24,7 @@ from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signa
 from .derivation import (
     NO_CONTEXT,
     Derivation,
-    DerivationBuilder,
     ExplainContext,
-    add_judgements,
-    format_number,
-    join_items,
-    quote_text,
     record_steps,
 )
 from .details import IntervalDetails, ResultDetails
@@ -40,6 +36,7 @@ from .metric_metadata import (
     MetricMetadata,
     declare,
     declared_options,
+    refuse_removed_hooks,
 )
 from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import CHARACTERS, WORDS, Score, Scores, Status, to_reason
@@ -102,6 +99,8 @@ def changed_conventions(metric: BatchMetric) -> dict[str, str]:
 
 MetricT = TypeVar("MetricT", bound="Metric")
 
+GENERAL_DERIVATION = "auepora_eval.core.general_derivation"
+"""The steps of a metric that records none; imported only when one is explained."""
 SKIP_REASON_BY_FIELD = {
     "relevant_docs": "no_gold",
     "reference_answer": "no_reference",
@@ -175,10 +174,7 @@ def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
     return MetricMetadata(**merged)
 
 
-def _refuse_removed_names(cls: type[BatchMetric]) -> None:
-    for old, new in REMOVED_HOOKS.items():
-        if old in vars(cls):
-            raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
+def _refuse_moved_names(cls: type[BatchMetric]) -> None:
     for name in set(MetricMetadata.__dataclass_fields__) - {"range", "higher_is_better"}:
         value = vars(cls).get(name)
         if value is not None and not callable(value) and not isinstance(value, (property, Field)):
@@ -223,7 +219,8 @@ class BatchMetric(Metric):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _refuse_removed_names(cls)
+        refuse_removed_hooks(cls, REMOVED_HOOKS)
+        _refuse_moved_names(cls)
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
         cls.metadata = _merge_metadata(cls)
@@ -266,7 +263,8 @@ class BatchMetric(Metric):
                 outcome = self.reference(sample, output)
             if steps.steps and outcome is not None and outcome.value is not None:
                 return steps.derivation(outcome.value)
-        return general_derivation(self, sample, output, around)
+        derivation: Derivation = import_module(GENERAL_DERIVATION).general_derivation(self, sample, output, around)
+        return derivation
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """Why this sample could not be measured, where the metric knows more than the reason."""
@@ -530,15 +528,20 @@ def _resolve_conventions(conventions: Conventions | None, overrides: tuple[tuple
     return Conventions.of(conventions, **dict(overrides))
 
 
+def with_option(metric: MetricT, name: str, value: object) -> MetricT:
+    """A copy of the metric with another value of an option, which is not checked again."""
+    clone = copy.copy(metric)
+    object.__setattr__(clone, name, value)  # built-in metrics are frozen; this is a fresh copy
+    return clone
+
+
 def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
     """A copy of the metric with these conventions, unless it has its own; gold is matched in one way by all."""
     if not isinstance(metric, BatchMetric):
         return metric
     if metric.conventions is not None:
         return metric if conventions.match == "id" else with_match(metric, conventions.match)
-    clone = copy.copy(metric)
-    object.__setattr__(clone, "conventions", conventions)  # built-in metrics are frozen; this is a fresh copy
-    return clone
+    return with_option(metric, "conventions", conventions)
 
 
 def with_match(metric: MetricT, match: Match) -> MetricT:
@@ -548,9 +551,7 @@ def with_match(metric: MetricT, match: Match) -> MetricT:
     own = metric.conventions or Conventions.of()
     if own.match == match or own.name in ID_PRESETS:
         return metric
-    clone = copy.copy(metric)
-    object.__setattr__(clone, "conventions", replace(own, match=match))
-    return clone
+    return with_option(metric, "conventions", replace(own, match=match))
 
 
 def with_name(metric: MetricT, name: str) -> MetricT:
@@ -571,6 +572,11 @@ def set_name(metric: Metric, name: str | None) -> None:
     plain = getattr(metric, "_plain_name", None) or getattr(metric, "name", name)
     object.__setattr__(metric, "_plain_name", plain)  # built-in metrics are frozen
     object.__setattr__(metric, "name", name)
+
+
+def is_judged(metric: BatchMetric) -> bool:
+    """Whether the metric or one of its inner metrics calls a judge."""
+    return metric.metadata.calls_judge or any(map(is_judged, metric.inner_metrics()))
 
 
 # --- from a metric and a batch to outcomes under the failure policy, and from outcomes to a result -------------------
@@ -745,7 +751,7 @@ def assemble_result(
             key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
             details[key] = details.get(key, 0) + count
     if "empty_gold" in metric.metadata.skip_reasons and "relevant_docs" in metric.required_fields():
-        details.setdefault("skipped_empty_gold", 0)
+        details.skipped_empty_gold = details.skipped_empty_gold  # 0 is stored, too
     if totals[Status.SYSTEM_FAILED]:
         details.value_completed = None if math.isnan(completed) else completed
     if bounds is not None:
@@ -769,86 +775,3 @@ def assemble_result(
         defined=defined,
         interval=None if interval is None else (interval.low, interval.high),
     )
-
-
-# --- the default derivation of a metric: its inputs, the judgements and the resulting number -------------------------
-
-
-def general_derivation(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
-) -> Derivation:
-    """The inputs of the metric in this sample, and the resulting number."""
-    if is_judged(metric):
-        return judged_derivation(sample, output, around)
-    steps = add_inputs(DerivationBuilder(), sample, output, metric.metadata.reads, metric.required_fields())
-    if metric.asks_models and not around.may_call_models:
-        stored = (
-            "no number is stored"
-            if around.stored_score is None
-            else f"it gave {format_number(around.stored_score)}, as stored"
-        )
-        return steps.finish(f"A model was asked: {stored}", around.stored_score, general=True)
-    scores = sample_outcome(metric, sample, output, around)
-    value = None if scores is None or math.isnan(scores.values[0]) else float(scores.values[0])
-    who = f"{type(metric).__module__}.{type(metric).__qualname__}"
-    if value is None:
-        return steps.finish(f"{who} cannot be asked again here", None, general=True)
-    return steps.finish(f"{who} gives {format_number(value)}", value, general=True)
-
-
-def is_judged(metric: BatchMetric) -> bool:
-    """Whether the metric or one of its inner metrics calls a judge."""
-    return metric.metadata.calls_judge or any(map(is_judged, metric.inner_metrics()))
-
-
-def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:
-    """The stored judgements and score of this sample; no judge is called."""
-    steps = add_judgements(
-        add_inputs(DerivationBuilder(), sample, output, ("response", "retrieved"), ()), around.judgements
-    )
-    if around.stored_score is None:
-        return steps.finish("No score is stored, and judges are not asked again", None, general=True)
-    return steps.finish(
-        f"Of these judgements the metric made {format_number(around.stored_score)}, as stored",
-        around.stored_score,
-        general=True,
-    )
-
-
-def sample_outcome(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
-) -> Scores | None:
-    """The outcome of one sample; a metric of pairs uses all samples of the run. None where the sample is not there."""
-    depends_on_run = metric.metadata.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
-    if not metric.is_paired and not depends_on_run:
-        return apply_failure_policy(metric, Batch([sample], [output]))
-    pairs = around.pairs
-    place = next((row for row, (one, _) in enumerate(pairs) if one.sample_id == sample.sample_id), None)
-    if place is None:
-        return None
-    batch = Batch([one for one, _ in pairs], [one for _, one in pairs])
-    return metric.pair_samples(apply_failure_policy(metric, batch)).take([place])
-
-
-def add_inputs(
-    steps: DerivationBuilder,
-    sample: EvaluationSample,
-    output: SystemOutputs,
-    reads: Iterable[str],
-    fields: Iterable[str],
-) -> DerivationBuilder:
-    """Add the inputs of a metric: the question, and the parts of output and sample that it uses."""
-    read, needed = set(reads), set(fields)
-    unknown = not read and not needed
-    steps.add_step(f"The question: {quote_text(sample.query)}")
-    if sample.references and (unknown or "reference_answer" in needed):
-        steps.add_step("Reference answers: " + join_items(map(quote_text, sample.references)))
-    if sample.relevant_docs is not None and (unknown or "relevant_docs" in needed):
-        steps.add_step("Relevant documents: " + join_items(document.doc_id for document in sample.relevant_docs))
-    if output.response is not None and (unknown or "response" in read):
-        steps.add_step(f"The answer: {quote_text(output.response.text)}")
-    if unknown or "retrieved" in read:
-        steps.add_step("Returned, in this order: " + join_items(item.doc.doc_id for item in output.retrieved))
-    if output.timings and "timings" in read:
-        steps.add_step("Timings: " + join_items(f"{key} {value}" for key, value in output.timings.items()))
-    return steps

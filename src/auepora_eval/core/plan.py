@@ -85,9 +85,9 @@ def with_distinct_names(metrics: Sequence[Metric]) -> list[Metric]:
 
 def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric:
     """The metric, with a longer name where it differs from others of the same name."""
-    if len(same_name) == 1 or len({type(one) for one in same_name}) > 1:
+    if len(same_name) == 1 or len({type(other) for other in same_name}) > 1:
         return metric
-    own, *others = (_shown_options(one) for one in (metric, *same_name))
+    own, *others = (_shown_options(other) for other in (metric, *same_name))
     shown = [f"{key}={value}" for key, value in own.items() if value and any(value != other[key] for other in others)]
     return with_name(metric, f"{metric.name}[{','.join(shown)}]") if shown else metric
 

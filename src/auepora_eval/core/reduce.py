@@ -306,8 +306,8 @@ class StatMeans:
 
     def values(self) -> dict[str, float | None]:
         """The numbers by name; ``None`` where no sample counts, 0 for a total."""
-        means = {name: one.value if one.n else None for name, one in self._means.items()}
-        return {**means, **{name: int(one.total) for name, one in self._means.items() if name.startswith("num_")}}
+        means = {name: total.value if total.n else None for name, total in self._means.items()}
+        return {**means, **{name: int(total.total) for name, total in self._means.items() if name.startswith("num_")}}
 
 
 def counted_values(scores: Scores) -> Floats:

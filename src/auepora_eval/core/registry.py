@@ -101,7 +101,7 @@ def _closest_to_other_tool(name: str) -> str:
 
     found = closest_metrics(name)
     if len(found) < 2:
-        return "".join(f"; that of {one.tool} is closest to '{one.metric}' here" for one in found)
+        return "".join(f"; that of {match.tool} is closest to '{match.metric}' here" for match in found)
     candidates = ", ".join(f"'{closest.metric}' ({closest.tool})" for closest in found)
     return f"; tools mean different things by it: closest here are {candidates}"
 

@@ -143,7 +143,14 @@ class Scores(Sequence[float | None]):
                     names.append(reason)
                     status[fresh], codes[fresh] = outcome, len(names) - 1
         column[status != Status.SCORED] = np.nan
-        return cls(column, status, codes, tuple(names), stats, None if keys is None else tuple(keys))._failing_nan()
+        return cls(
+            column,
+            status,
+            reason_codes=codes,
+            reason_names=tuple(names),
+            stats=stats,
+            keys=None if keys is None else tuple(keys),
+        )._failing_nan()
 
     @classmethod
     def from_list(cls, scores: Sequence[Score]) -> Scores:
@@ -185,12 +192,12 @@ class Scores(Sequence[float | None]):
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.status for part in parts]),
-            np.concatenate(codes),
-            tuple(names),
-            stats,
-            keys,
-            cls._concat_repeats([part.repeats for part in parts]),
-            cls._concat_cuts(parts),
+            reason_codes=np.concatenate(codes),
+            reason_names=tuple(names),
+            stats=stats,
+            keys=keys,
+            repeats=cls._concat_repeats([part.repeats for part in parts]),
+            cuts=cls._concat_cuts(parts),
         )
 
     @classmethod
@@ -214,12 +221,12 @@ class Scores(Sequence[float | None]):
 
     @classmethod
     def _concat_repeats(cls, each: Sequence[tuple[Scores, ...] | None]) -> tuple[Scores, ...] | None:
-        repeated = [one for one in each if one is not None]
+        repeated = [passes for passes in each if passes is not None]
         if not repeated:
             return None
-        if len(repeated) < len(each) or len({len(one) for one in repeated}) > 1:
+        if len(repeated) < len(each) or len({len(passes) for passes in repeated}) > 1:
             raise BadValueError("the parts were not repeated equally often: they cannot be joined")
-        return tuple(cls.concat(one) for one in zip(*repeated, strict=True))
+        return tuple(cls.concat(parts) for parts in zip(*repeated, strict=True))
 
     @classmethod
     def woven(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
@@ -235,17 +242,17 @@ class Scores(Sequence[float | None]):
         index = index.astype(np.intp)
         keys = None if self.keys is None else tuple(self.keys[i] for i in index)
         stats = None if self.stats is None else self.stats[index]
-        repeats = None if self.repeats is None else tuple(one.take(index) for one in self.repeats)
+        repeats = None if self.repeats is None else tuple(repeat.take(index) for repeat in self.repeats)
         cuts = None if self.cuts is None else self.cuts[index]
         return Scores(
             self.values[index],
             self.status[index],
-            self.reason_codes[index],
-            self.reason_names,
-            stats,
-            keys,
-            repeats,
-            cuts,
+            reason_codes=self.reason_codes[index],
+            reason_names=self.reason_names,
+            stats=stats,
+            keys=keys,
+            repeats=repeats,
+            cuts=cuts,
         )
 
     def replaced(
@@ -272,8 +279,17 @@ class Scores(Sequence[float | None]):
         codes[mask], states[mask] = names.index(reason), status
         repeats = self.repeats
         if repeats is not None:
-            repeats = tuple(one.replaced(mask, status, reason, value, stats) for one in repeats)
-        return Scores(values, states, codes, names, wide, self.keys, repeats, self.cuts)
+            repeats = tuple(repeat.replaced(mask, status, reason, value, stats) for repeat in repeats)
+        return Scores(
+            values,
+            states,
+            reason_codes=codes,
+            reason_names=names,
+            stats=wide,
+            keys=self.keys,
+            repeats=repeats,
+            cuts=self.cuts,
+        )
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
         """The same outcomes with other (finite) values, for metrics with the same skips. Columns are not copied."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"
 """The group of samples that have no such label."""
 MAX_GROUPS = 500
+MembersT = TypeVar("MembersT")
+MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,16 @@ def group_names(value: Any) -> KeysView[str]:
     return dict.fromkeys(map(_group_name, values)).keys()
 
 
+def map_groups(
+    slices: Mapping[str, Mapping[str, MembersT]], make: Callable[[MembersT], MadeT]
+) -> dict[str, dict[str, MadeT]]:
+    """What is made of each group of each slice."""
+    found: dict[str, dict[str, MadeT]] = {}
+    for name, groups in slices.items():
+        found[name] = {group: make(members) for group, members in groups.items()}
+    return found
+
+
 def _group_name(value: Any) -> str:
     if value is None:
         return NO_GROUP
@@ -90,21 +102,23 @@ def parse_slices(specs: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
         raise BadTypeError("a function needs a name to slice by: write slices={'long': lambda sample: ...}")
     listed = [specs] if isinstance(specs, (str, Slice, Mapping)) else list(specs)
     slices: list[Slice] = []
-    for one in listed:
-        if isinstance(one, Slice):
-            slices.append(one)
-        elif isinstance(one, str):
-            slices.append(Slice(one, _parse_path(one)))
-        elif isinstance(one, Mapping):
-            slices += [Slice(name, _parse_path(how) if isinstance(how, str) else how) for name, how in one.items()]
+    for given in listed:
+        if isinstance(given, Slice):
+            slices.append(given)
+        elif isinstance(given, str):
+            slices.append(Slice(given, _parse_path(given)))
+        elif isinstance(given, Mapping):
+            slices += [Slice(name, _parse_path(how) if isinstance(how, str) else how) for name, how in given.items()]
         else:
             raise BadTypeError(
-                f"a slice is a path such as 'labels.lang', or {{name: function of a sample}}, not {one!r:.80}"
+                f"a slice is a path such as 'labels.lang', or {{name: function of a sample}}, not {given!r:.80}"
             )
-    for one in slices:
-        if not isinstance(one.name, str) or not callable(one.group_of):
-            raise BadTypeError(f"slice {one.name!r} needs a name and a path or a function, not {one.group_of!r:.80}")
-    names = [one.name for one in slices]
+    for sliced in slices:
+        if not isinstance(sliced.name, str) or not callable(sliced.group_of):
+            raise BadTypeError(
+                f"slice {sliced.name!r} needs a name and a path or a function, not {sliced.group_of!r:.80}"
+            )
+    names = [sliced.name for sliced in slices]
     for name in names:
         if names.count(name) > 1:
             raise BadValueError(f"two slices are called '{name}'; rename one, as in {{'{name}_b': ...}}")
@@ -120,8 +134,8 @@ def _parse_path(text: str) -> _FieldPath:
 
 def require_slice_values(slices: Sequence[Slice], samples: Sequence[EvaluationSample]) -> None:
     """Raise where no sample has the field of a slice, most likely a misspelt label."""
-    for one in slices:
-        path = one.group_of
+    for sliced in slices:
+        path = sliced.group_of
         if not isinstance(path, _FieldPath) or not samples or any(path(sample) is not None for sample in samples):
             continue
         side, _, key = path.path.partition(".")
@@ -163,10 +177,10 @@ def batch_membership(
     """The membership of these samples; ``keep`` says whether scores are kept, and ids with them."""
     clustered = any_clustered(samples)
     groups: dict[tuple[str, str], list[int]] = {}
-    for one in slices:
+    for sliced in slices:
         for row, sample in enumerate(samples):
-            for group in one.groups(sample):
-                groups.setdefault((one.name, group), []).append(row)
+            for group in sliced.groups(sample):
+                groups.setdefault((sliced.name, group), []).append(row)
     annotated = {name for name in fields if any(getattr(sample, name, None) is not None for sample in samples)}
     if any(sample.relevant_groups for sample in samples):
         annotated.add("relevant_groups")
@@ -200,7 +214,7 @@ class Grouping:
         self._families: list[tuple[bool, str]] = []
         self._codes: Clusters | None = None
         self._seen = 0
-        self._rows: dict[str, dict[str, list[int]]] = {one.name: {} for one in slices}
+        self._rows: dict[str, dict[str, list[int]]] = {sliced.name: {} for sliced in slices}
         self._batches: deque[Mapping[tuple[str, str], Rows]] = deque()
 
     def add(
@@ -216,13 +230,13 @@ class Grouping:
         """Add the membership of the next batch."""
         if not self._clustered and members.clustered:
             self._clustered = True
-            self._families = [(False, one) for one in self.ids]  # so far each sample is its own cluster
+            self._families = [(False, sample_id) for sample_id in self.ids]  # so far each sample is its own cluster
         self.annotated |= members.annotated
         self.gold_sums.update(members.gold_sums)
         self.failed_outputs += members.failed_outputs
         self.ids += members.ids
         if self._clustered and self.keep:
-            self._families += members.families or [(False, one) for one in members.ids]
+            self._families += members.families or [(False, sample_id) for sample_id in members.ids]
         if self.slices:
             self._add_groups(members)
         self._seen += members.size
@@ -253,9 +267,9 @@ class Grouping:
 
     def require_groups(self) -> None:
         """Raise where no sample had the field of a slice; for a stream, whose samples are not known in advance."""
-        for one in self.slices:
-            if isinstance(one.group_of, _FieldPath) and list(self._rows[one.name]) == [NO_GROUP]:
-                raise BadValueError(f"no sample has '{one.group_of.path}' to slice by")
+        for sliced in self.slices:
+            if isinstance(sliced.group_of, _FieldPath) and list(self._rows[sliced.name]) == [NO_GROUP]:
+                raise BadValueError(f"no sample has '{sliced.group_of.path}' to slice by")
 
     def clusters(self) -> Clusters | None:
         """The cluster id of each sample; None where no sample belongs to a cluster."""

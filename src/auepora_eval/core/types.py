@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Literal
 
 from .details import DetailsField, no_details
 
@@ -26,6 +26,11 @@ STARTED = "started"
 
 GOLD_BY = "gold_by"
 """The key of a sample's metadata with the number of its grades by source: ``{"model": 8, "human": 2}``."""
+
+
+FrameKind = Literal["pandas", "polars", "arrow"]
+QueryTexts = tuple[str, str | None]
+"""The question and the answer of a sample; ``None`` if there is no answer."""
 
 
 class TargetCategory(Enum):
@@ -145,7 +150,7 @@ class EvaluationSample:
         if scenario is None:
             return ()
         several = scenario if isinstance(scenario, (list, tuple, set, frozenset)) else [scenario]
-        return tuple(str(one).strip().lower() for one in several)
+        return tuple(str(name).strip().lower() for name in several)
 
     @property
     def references(self) -> list[str]:

@@ -78,16 +78,16 @@ class IdCheck:
             return
         matches: dict[tuple[str, str], tuple[str, str]] = {}
         for transform, (changed, _, _) in _ID_TRANSFORMS.items():
-            known = {changed(one): one for one in gold}
+            known = {changed(doc_id): doc_id for doc_id in gold}
             hit = next((document for document in retrieved if changed(document) in known), None)
             if hit is not None:
                 matches[transform, ""] = hit, known[changed(hit)]
         for hit in retrieved[:_IDS_COMPARED]:
-            for one in list(gold)[:_IDS_COMPARED]:
-                if hit.endswith(one):
-                    matches["retrieved", hit.removesuffix(one)] = hit, one
-                elif one.endswith(hit):
-                    matches["gold", one.removesuffix(hit)] = hit, one
+            for doc_id in list(gold)[:_IDS_COMPARED]:
+                if hit.endswith(doc_id):
+                    matches["retrieved", hit.removesuffix(doc_id)] = hit, doc_id
+                elif doc_id.endswith(hit):
+                    matches["gold", doc_id.removesuffix(hit)] = hit, doc_id
         self._counts.update(matches.keys())
         self._examples = matches | self._examples
 
@@ -204,14 +204,14 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
     counted = f"{total} samples" if asked <= total else f"the {total} samples that a metric applies to, of {asked},"
     problem = f"{failed} of {counted} are system failures ({listed})"
     main = reasons.most_common(1)[0][0]
-    example = next((one for one in islice(errors, _ERRORS_READ) if failure_reason(one) == main), None)
+    example = next((message for message in islice(errors, _ERRORS_READ) if failure_reason(message) == main), None)
     return problem if example is None else f"{problem}, such as: {_one_line(example)}"
 
 
 def count_system_failures(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
     """Number of system failures, number of samples that some metric applies to, and the reasons of the failures."""
     scored = [result.scores for result in results if isinstance(result.scores, Scores)]
-    if not scored or len({len(one) for one in scored}) > 1:
+    if not scored or len({len(scores) for scores in scored}) > 1:
         return _count_from_details(results)
     failed, applies = np.zeros((2, len(scored[0])), dtype=np.bool_)
     reasons: Counter[str] = Counter()

@@ -31,7 +31,7 @@ from ..core.reduce import Clusters, Fold, StatMeans
 from ..core.registry import Spec, expand_metric, metric
 from ..core.results import Results, query_texts
 from ..core.scores import Score, Scores, Status
-from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, parse_slices, require_slice_values
+from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, map_groups, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..errors import (
     AlignmentError,
@@ -90,17 +90,13 @@ class CollectingAccumulator:
         paired = [self.metric.pair_samples(scores) for scores in whole]
         clusters = grouping.clusters()
 
-        def select(rows: Rows) -> list[Scores]:
-            return [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
+        def reduce_group(rows: Rows) -> MetricResult:
+            passes = [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
+            own_clusters = None if clusters is None else clusters[rows]
+            return self._reduce(passes, own_clusters, keep_scores=False)
 
         result = self._reduce(paired, clusters, keep_scores=self._keep_scores)
-        result.slices = {
-            name: {
-                group: self._reduce(select(rows), None if clusters is None else clusters[rows], keep_scores=False)
-                for group, rows in groups.items()
-            }
-            for name, groups in grouping.rows().items()
-        }
+        result.slices = map_groups(grouping.rows(), reduce_group)
         return result
 
     def _reduce(self, passes: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool) -> MetricResult:
@@ -140,10 +136,8 @@ class StreamingAccumulator(CollectingAccumulator):
         # Clusters are unknown without keeping samples: no interval is better than one that is too narrow.
         alone = grouping.clusters() is None
         result = self._folded(alone=alone)
-        result.slices = {
-            name: {group: self._groups[name, group]._folded(alone=alone) for group in groups}
-            for name, groups in grouping.rows().items()
-        }
+        for name, groups in grouping.rows().items():
+            result.slices[name] = {group: self._groups[name, group]._folded(alone=alone) for group in groups}
         return result
 
     def _folded(self, *, alone: bool) -> MetricResult:
@@ -187,18 +181,15 @@ def compute_result(metric: Metric, batch: Batch) -> MetricResult:
     value = math.nan if result.value is None else float(result.value)
     result.value, result.defined = (value, result.defined) if math.isfinite(value) else (0.0, False)
     if result.scores is not None and not isinstance(result.scores, Scores):
-        scores = _user_scores(metric, list(result.scores), len(batch))
+        values = list(result.scores)
+        if len(values) != len(batch):
+            raise MetricDefinitionError(
+                f"{type(metric).__name__}.compute returned {len(values)} scores for {len(batch)} samples; give one per "
+                "sample, None where it was not scored"
+            )
+        scores = Scores.from_list([Score.skip("not_scored") if number is None else Score(number) for number in values])
         result.scores, result.outcomes = scores, result.outcomes or scores.outcomes
     return result
-
-
-def _user_scores(metric: Metric, values: Sequence[Any], n: int) -> Scores:
-    if len(values) != n:
-        raise MetricDefinitionError(
-            f"{type(metric).__name__}.compute returned {len(values)} scores for {n} samples; give one per sample, "
-            "None where it was not scored"
-        )
-    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in values])
 
 
 # --- the evaluation: all metrics in one pass over batches of samples and outputs, or over bare rankings --------------
@@ -287,9 +278,9 @@ class Evaluation:
     @property
     def fields(self) -> frozenset[str]:
         """The fields that the metrics require, unless it is known that samples have them."""
-        return frozenset(
-            () if self._validated else (name for metric in self.metrics for name in metric.required_fields())
-        )
+        if self._validated:
+            return frozenset()
+        return frozenset[str]().union(*(metric.required_fields() for metric in self.metrics))
 
     def batches(self, pairs: Iterable[Pair], size: int) -> Iterator[Batch]:
         """Batches of samples with their outputs."""
@@ -361,9 +352,9 @@ class Evaluation:
             for metric, result in zip(self.metrics, results, strict=True)
             if isinstance(metric, BatchMetric) and isinstance(result.scores, Scores)
         ]
-        for one, scores, result in scored:
-            others = [(other, column) for other, column, _ in scored if other is not one]
-            result.details |= one.joint_details(scores, others, self.grouping.clusters())
+        for chosen_metric, scores, result in scored:
+            others = [(other, column) for other, column, _ in scored if other is not chosen_metric]
+            result.details |= chosen_metric.joint_details(scores, others, self.grouping.clusters())
 
     def _score_pass(
         self, batches: Iterable[Scorable], accumulators: Sequence[CollectingAccumulator], executor: Executor
@@ -532,7 +523,11 @@ def evaluate_stream(
     first = list(itertools.islice(source, size))
     evaluation.adapt(_unzip(first)[0])
     every: Iterable[Pair] = itertools.chain(first, source)
-    if any(isinstance(one, BatchMetric) and one.for_samples(_samples_with({"中": 1})) is not one for one in chosen):
+    if any(
+        isinstance(chosen_metric, BatchMetric)
+        and chosen_metric.for_samples(_samples_with({"中": 1})) is not chosen_metric
+        for chosen_metric in chosen
+    ):
         every = _counted(every, characters)
     results = evaluation.score(evaluation.batches(every, size))
     for before, used in zip(chosen, evaluation.metrics, strict=True):
@@ -602,18 +597,20 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     else:
         listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
-    chosen = [part for one in listed for part in expand_metric(metric(one))]
-    for one in chosen:
+    chosen = [part for spec in listed for part in expand_metric(metric(spec))]
+    for chosen_metric in chosen:
         for attribute in ("name", "target"):
-            if not hasattr(one, attribute):
+            if not hasattr(chosen_metric, attribute):
                 raise MetricDefinitionError(
-                    f"{type(one).__name__} has no '{attribute}'; set it on the class or in __init__"
+                    f"{type(chosen_metric).__name__} has no '{attribute}'; set it on the class or in __init__"
                 )
-        if not isinstance(one.target, TargetCategory):
-            raise MetricDefinitionError(f"the target of metric '{one.name}' is {one.target!r}, not a TargetCategory")
+        if not isinstance(chosen_metric.target, TargetCategory):
+            raise MetricDefinitionError(
+                f"the target of metric '{chosen_metric.name}' is {chosen_metric.target!r}, not a TargetCategory"
+            )
     chosen = with_distinct_names(chosen)
     require_distinct_names(chosen)
-    return [with_conventions(one, common) for one in chosen]
+    return [with_conventions(chosen_metric, common) for chosen_metric in chosen]
 
 
 T = TypeVar("T")
@@ -644,11 +641,12 @@ def check_batch_size(batch_size: PositiveInt) -> int:
 
 def _compute(rows_batch: Callable[[Rows | None], Batch], metric: Metric, grouping: Grouping) -> MetricResult:
     """The result of a metric that only computes, over all samples and over each group."""
-    result = compute_result(metric, rows_batch(None))
-    result.slices = {
-        name: {group: compute_result(metric, rows_batch(rows)) for group, rows in groups.items()}
-        for name, groups in grouping.rows().items()
-    }
+
+    def compute_rows(rows: Rows | None) -> MetricResult:
+        return compute_result(metric, rows_batch(rows))
+
+    result = compute_rows(None)
+    result.slices = map_groups(grouping.rows(), compute_rows)
     return result
 
 

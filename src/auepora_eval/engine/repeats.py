@@ -84,7 +84,7 @@ def mean_over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores
         return reducer, scores
     if not isinstance(reducer, SumsReducer):
         return _MeanOverRepeats(reducer), scores
-    tables = [np.where(one.counted[:, None], one.stats, 0.0) for one in scores.repeats if one.stats is not None]
+    tables = [np.where(part.counted[:, None], part.stats, 0.0) for part in scores.repeats if part.stats is not None]
     if len(tables) < len(scores.repeats):
         return _MeanOverRepeats(reducer), scores
     return _MeanOverRepeatSums(reducer, len(tables)), replace(scores, stats=np.hstack(tables), repeats=None)
@@ -98,7 +98,7 @@ class _MeanOverRepeats(Reducer):
 
     def value(self, scores: Scores) -> float:
         """The mean over the repeats in which the number is defined."""
-        return _mean([self._reducer.value(one) for one in scores.repeats or (scores,)])
+        return _mean([self._reducer.value(part) for part in scores.repeats or (scores,)])
 
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
@@ -110,7 +110,7 @@ class _MeanOverRepeats(Reducer):
         rows = np.flatnonzero(np.any([part.counted for part in repeats], axis=0))
         parts, clusters = [part.take(rows) for part in repeats], None if clusters is None else clusters[rows]
         own = [self._reducer.interval(part, low, high, clusters=clusters) for part in parts]
-        if all(one is None for one in own):
+        if all(interval is None for interval in own):
             return None
         found = bootstrap_interval_of(
             lambda drawn: _mean([self._reducer.value(part.take(drawn)) for part in parts]),
@@ -120,8 +120,12 @@ class _MeanOverRepeats(Reducer):
             highest=high,
         )
         # Flags of the intervals of single repeats apply to this one as well.
-        flags = [flag for one in own if one is not None for flag in one.flags]
-        return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
+        if found is None:
+            return None
+        flags = dict.fromkeys(found.flags)
+        for interval in own:
+            flags |= dict.fromkeys(() if interval is None else interval.flags)
+        return replace(found, flags=tuple(flags))
 
 
 class _MeanOverRepeatSums(SumsReducer):
@@ -141,9 +145,11 @@ class _MeanOverRepeatSums(SumsReducer):
 def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
     """Add ``value_completed`` over the answered repeats, where some repeats of a sample failed."""
     failed = [part.status == Status.SYSTEM_FAILED for part in parts]
-    if not any(one.any() for one in failed):
+    if not any(rows.any() for rows in failed):
         return
-    answered = [part.replaced(one, Status.SKIPPED, "failed", math.nan) for part, one in zip(parts, failed, strict=True)]
+    answered = [
+        part.replaced(rows, Status.SKIPPED, "failed", math.nan) for part, rows in zip(parts, failed, strict=True)
+    ]
     if isinstance(metric.reducer, Mean):
         completed = metric.reducer.value(per_sample_means(answered))
     else:
@@ -154,13 +160,14 @@ def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Sc
 def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
     """Add ``bounds`` for samples that could not be measured in some repeat."""
     unmeasured = [part.status == Status.MEASURE_FAILED for part in parts]
-    if not any(one.any() for one in unmeasured):
+    if not any(rows.any() for rows in unmeasured):
         return
     ends = [metric.reducer.bounds(part, *metric.range) for part in parts]
     if any(end is None for end in ends):
         return
     found = [end for end in ends if end is not None]
-    low, high = (math.fsum(one[side] for one in found) / len(found) for side in (0, 1))
+    lows, highs = zip(*found, strict=True)
+    low, high = math.fsum(lows) / len(found), math.fsum(highs) / len(found)
     result.details.bounds = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
 
 
@@ -185,21 +192,24 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
     chosen: Ints = np.argmin(_RANK[status], axis=0)  # the repeat whose outcome represents all of them
     columns = np.arange(status.shape[1])
     names: dict[str, int] = {"": 0}
-    codes = np.stack(
-        [
-            np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)[
-                part.reason_codes
-            ]
-            for part in parts
-        ]
-    )
+    codes = np.empty_like(status, dtype=np.int16)
+    for repeat, part in enumerate(parts):
+        merged_codes = [names.setdefault(name, len(names)) for name in part.reason_names]
+        codes[repeat] = np.array(merged_codes, dtype=np.int16)[part.reason_codes]
     stats = None
     if all(part.stats is not None for part in parts):
         wide = np.stack([part.stats for part in parts if part.stats is not None])
         with np.errstate(invalid="ignore", divide="ignore"):
             defined = ~np.isnan(wide)
             stats = np.where(defined.any(axis=0), np.nansum(wide, axis=0) / defined.sum(axis=0), np.nan)
-    merged = Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, _merge_keys(parts))
+    merged = Scores(
+        means,
+        status[chosen, columns],
+        reason_codes=codes[chosen, columns],
+        reason_names=tuple(names),
+        stats=stats,
+        keys=_merge_keys(parts),
+    )
     if all(part.cuts is None for part in parts):
         return merged
     return replace(merged, cuts=np.max([part.known_cuts for part in parts], axis=0))
@@ -254,10 +264,10 @@ def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     merged: dict[str, Any] = {}
     for key in each[0] if each else ():
-        values = [one.get(key) for one in each]
+        values = [details.get(key) for details in each]
         if all(isinstance(value, Mapping) for value in values):
             merged[key] = merge_details([value for value in values if isinstance(value, Mapping)])
-        elif all(key in one for one in each) and all(value == values[0] for value in values):
+        elif all(key in details for details in each) and all(value == values[0] for value in values):
             merged[key] = values[0]
         elif all(value is None or isinstance(value, float) for value in values):
             found = _mean([math.nan if value is None else value for value in values])
@@ -364,10 +374,9 @@ def _compute_over_repeats(
     """The mean over repeats of a metric that only implements ``compute``; it has no scores per sample to average."""
     each = [evaluate(samples, list(outputs()), [metric], slices=slices, run=run)[0] for outputs in repeats]
     result = _mean_result(each)
-    result.slices = {
-        name: {group: _mean_result([one.slices[name][group] for one in each]) for group in groups}
-        for name, groups in each[0].slices.items()
-    }
+    for name, groups in each[0].slices.items():
+        for group in groups:
+            result.slices[name][group] = _mean_result([repeat.slices[name][group] for repeat in each])
     return result
 
 

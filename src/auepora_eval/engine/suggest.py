@@ -39,7 +39,7 @@ def supported_metrics(
             progress(len(samples))
     chosen = resolve_metrics(fields.specs(conventions), conventions)
     unsupported = metrics_needing_retrieved(chosen) if answers_only else ()
-    return [one for one in chosen if one.name not in unsupported]
+    return [metric for metric in chosen if metric.name not in unsupported]
 
 
 def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:

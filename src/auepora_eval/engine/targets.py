@@ -30,6 +30,11 @@ COMPLETE_OUTPUT = SystemOutputs(
     usage={"prompt_tokens": 1, "completion_tokens": 1},
 )
 """An output with every field but vectors: metrics that cannot run even with it lack data in the samples."""
+_VECTOR = Document("?", "?", {"embedding": [1.0]}, span=(0, 1))
+OUTPUT_WITH_VECTORS = replace(
+    COMPLETE_OUTPUT, retrieved=[RetrievedDocument(_VECTOR, 1.0, 1), RetrievedDocument(_VECTOR, 1.0, 2)]
+)
+"""The same with vectors: metrics of a plan that cannot run even with it skip every sample."""
 
 _SAMPLE_FIELDS = ("relevant_docs", "candidate_docs", "reference_answer")
 _OUTPUT_FIELDS = ("retrieved", "response", "timings", "citations", "usage")

@@ -46,8 +46,7 @@ def cosines_within(units: Floats, counts: Integers) -> Floats:
     and twice the cosines of their pairs.
     """
     sums = np.add.reduceat(units, np.cumsum(counts) - counts, axis=0)
-    cosines: Floats = ((sums * sums).sum(axis=1) - counts) / (counts * (counts - 1))
-    return cosines
+    return np.asarray(((sums * sums).sum(axis=1) - counts) / (counts * (counts - 1)))
 
 
 def cosines_to_others(units: Floats) -> Floats:
@@ -88,14 +87,12 @@ def _squared_lengths(texts: TokenIds) -> Floats:
 
 def _sums_by(codes: npt.NDArray[np.integer[Any]], weights: Floats, least: int = 0) -> Floats:
     """The weights of each code, added up one after the other."""
-    sums: Floats = np.bincount(codes, weights=weights, minlength=least).astype(np.float64, copy=False)
-    return sums
+    return np.asarray(np.bincount(codes, weights=weights, minlength=least), dtype=np.float64)
 
 
 def _without_itself(sums: Floats) -> Floats:
     """The mean cosine with the others, from the sum of the cosines with all, of which that with itself is 1."""
-    means: Floats = (sums - 1) / (len(sums) - 1)
-    return means
+    return np.asarray((sums - 1) / (len(sums) - 1))
 
 
 # --- cached inference: a model or function is called once for each different text or pair of texts -------------------
@@ -204,8 +201,7 @@ def unit_vector(raw: object) -> Vector:
     if not largest:
         return _ZERO
     numbers = numbers / largest  # so that no square is too large or too small for a float
-    unit: Floats = numbers / math.sqrt((numbers * numbers).sum())
-    return unit
+    return np.asarray(numbers / math.sqrt((numbers * numbers).sum()))
 
 
 def _numbers(raw: object) -> Floats | None:
@@ -339,8 +335,8 @@ def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> Pair
     precedence = (NO_VECTOR, *UNUSABLE_REASONS)
     problems: list[str | None] = []
     by_size: dict[int, list[int]] = {}
-    for place, (one, other) in enumerate(pairs):
-        both = vectors[one], vectors[other]
+    for place, (text, other) in enumerate(pairs):
+        both = vectors[text], vectors[other]
         reasons = [vector for vector in both if isinstance(vector, str)]
         if not reasons and len(both[0]) != len(both[1]):
             reasons = [_BAD]

@@ -17,8 +17,7 @@ from ..core.types import EvaluationSample, Response, SystemOutputs
 from ..errors import BadTypeError
 from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams, lcs_lengths
 from ..text.refusal import built_in_patterns, contains_phrase, is_refusal
-from ..text.script_tokens import contain_unspaced
-from ..text.scripts import is_unspaced
+from ..text.scripts import contain_unspaced, is_unspaced
 from ..text.tokenizers import STOP_WORDS, CharacterTokenizer, Tokenizer
 from ..text.vocabulary import TokenCache, TokenFilter, TokenIds, Vocabulary, character_ids
 from .rankings import require_documents, retrieved_problem
@@ -97,8 +96,8 @@ def _references(batch: Batch) -> ReferenceTexts:
         texts = [text for these in references for text in these]
         counts = list(map(len, references))
     else:  # by far the most frequent case
-        texts = [one.text for one in first if one is not None]
-        counts = [one is not None for one in first]
+        texts = [response.text for response in first if response is not None]
+        counts = [response is not None for response in first]
     owners = np.repeat(np.arange(len(batch)), np.array(counts, dtype=np.int64))
     _require_text(texts, owners, batch, "a reference answer")
     return ReferenceTexts(texts, owners)

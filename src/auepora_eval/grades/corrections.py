@@ -52,8 +52,7 @@ from ..runs.coverage import JudgedCoverage, has_gold_provenance
 from ..runs.job import ScoringJob
 from ..runs.judging import conventions_of_run, rescoring_metrics
 from ..runs.partial_scores import SkippingExecutor, skip_invalid
-from ..runs.scoring import planned_corpus, score_run
-from ..runs.steps import CorrectionStep
+from ..runs.scoring import CorrectionStep, planned_corpus, score_run
 from ..store.records import RunRecord, RunStatus, run_info
 from ..store.runs import (
     RunStore,
@@ -112,16 +111,16 @@ def make_correction(
     return Correction(
         secrets.token_hex(6) if submission is None else submission,
         kind,
-        record.fingerprint,
-        sample_id,
-        before,
-        after,
-        doc_id,
-        by.strip(),
-        current_time(),
-        why.strip(),
-        record.run_id,
-        document,
+        fingerprint=record.fingerprint,
+        sample_id=sample_id,
+        before=before,
+        after=after,
+        doc_id=doc_id,
+        by=by.strip(),
+        at=current_time(),
+        why=why.strip(),
+        run=record.run_id,
+        document=document,
     )
 
 
@@ -225,7 +224,7 @@ def returned_gold_texts(
     texts: dict[str, str] = {}
     if not wanted:
         return texts
-    runs = list({one.run_id: one for one in [record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]]}.values())
+    runs = list({run.run_id: run for run in [record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]]}.values())
     for run in runs:
         texts |= _returned_texts(store, run, position, wanted - texts.keys())
     left = OUTPUTS_READ
@@ -263,7 +262,7 @@ def preview_corrections(
     """
     gold = CorrectedGold.of([*accepted, *corrections])
     if records is None:
-        fingerprint = next((one.fingerprint for some in gold.by_sample.values() for one in some), None)
+        fingerprint = next((correction.fingerprint for some in gold.by_sample.values() for correction in some), None)
         records = [] if fingerprint is None else runs_of_dataset(store, fingerprint)
     return _run_effects(store, records, gold, progress=progress)
 
@@ -285,10 +284,10 @@ def apply_corrections(
     current again. Metrics whose judge reads the gold are listed with the status ``needs judging`` and not changed.
     """
     chosen = [log.find(correction_id).correction for correction_id in correction_ids]
-    other = next((one for one in chosen if one.fingerprint != fingerprint), None)
+    other = next((correction for correction in chosen if correction.fingerprint != fingerprint), None)
     if other is not None:
         raise BadValueError(f"proposal {other.id} is of another dataset, {other.fingerprint[:12]}; apply it there")
-    log.accept([one.id for one in chosen], by=by)
+    log.accept([correction.id for correction in chosen], by=by)
     gold = CorrectedGold.of(log.accepted(fingerprint))
     listed = runs_of_dataset(store, fingerprint) if records is None else records
     return _run_effects(store, listed, gold, progress=progress, is_stored=True)
@@ -344,14 +343,14 @@ class _CorrectedDataset:
         self.store, self.gold = store, gold
         self.ids = store.sample_ids(record.run_id)
         places = {sample_id: place for place, sample_id in enumerate(self.ids)}
-        unknown = next((one for one in gold.by_sample if one not in places), None)
+        unknown = next((sample_id for sample_id in gold.by_sample if sample_id not in places), None)
         if unknown is not None:
             raise BadValueError(f"{record.run_id} has no sample {unknown!r:.80}, which a correction changes")
         self.changed = sorted(
             {places[correction.sample_id] for correction in gold.corrections if correction.kind != "invalid"}
         )
         """The positions of samples with other grades or reference answers."""
-        self.invalid = sorted(places[one] for one in gold.invalid)
+        self.invalid = sorted(places[sample_id] for sample_id in gold.invalid)
         """The positions of invalid samples."""
         self.is_changed = np.isin(np.arange(len(self.ids)), self.changed)
         self.is_invalid = np.isin(np.arange(len(self.ids)), self.invalid)
@@ -407,7 +406,16 @@ class _MetricTask:
         """The effect with this new value, or why there is none."""
         old = self.current.value if self.current.defined else None
         label = display_name(self.base)
-        return MetricEffect(self.base.name, self.signature, old, new, changed, self.status, self.why, label=label)
+        return MetricEffect(
+            self.base.name,
+            self.signature,
+            old=old,
+            new=new,
+            changed=changed,
+            status=self.status,
+            why=self.why,
+            label=label,
+        )
 
 
 class _CorrectedRun:
@@ -479,7 +487,7 @@ class _CorrectedRun:
                 listed = metrics or []
                 if corpus is not None:
                     listed = with_corpus_ids(listed, partial(corpus_ids, corpus))
-                self._known_metrics = {one.name: one for one in listed}
+                self._known_metrics = {metric.name: metric for metric in listed}
         return self._known_metrics
 
     def preview(self, task: _MetricTask) -> MetricEffect:
@@ -533,10 +541,10 @@ class _CorrectedRun:
             except (StoreError, UnknownRunError):
                 raise
             except AueporaError as error:
-                failed = {one.name for one in rest}
+                failed = {metric.name for metric in rest}
                 tasks |= {name: replace(tasks[name], status="not computed", why=str(error)) for name in failed}
         new = {result.name: result for result in results}
-        return [self._effect_of(one, new[name]) if name in new else one.effect() for name, one in tasks.items()]
+        return [self._effect_of(task, new[name]) if name in new else task.effect() for name, task in tasks.items()]
 
     def _has_all_scores(self, metric: BatchMetric) -> bool:
         """Whether its stored scores and those of the changed samples make the whole result."""
@@ -633,7 +641,7 @@ class _CorrectedRun:
         for repeat in range(self._record.repeats):
             batches = self._all_batches(repeat) if every else self._changed_batches[repeat]
             scored = SerialExecutor().score(batches, [metric])
-            scores = Scores.concat([one.scores[0] for one in scored])
+            scores = Scores.concat([part.scores[0] for part in scored])
             if every:
                 scores = skip_invalid(scores, self._dataset.is_invalid)
             parts.append(metric.pair_samples(scores))

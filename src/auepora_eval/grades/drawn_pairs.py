@@ -83,11 +83,16 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
     drawn = systematic_draw(np.where(rankings[0].graded, 0.0, probability), seed)
     positions = {int(row): number for number, row in enumerate(drawn, start=1)}
     pairs = tuple(
-        replace(one, probability=round(float(probability[row]), 9), position=positions.get(row))
-        for row, one in enumerate(rows)
+        replace(pair, probability=round(float(probability[row]), 9), position=positions.get(row))
+        for row, pair in enumerate(rows)
     )
     return PairDraw(
-        seed, n, tuple(f"{measure.name}@{measure.k}" for measure in measures), lowest, tuple(pool.runs), pairs
+        seed,
+        n,
+        metrics=tuple(f"{measure.name}@{measure.k}" for measure in measures),
+        min_relevance=lowest,
+        runs=tuple(pool.runs),
+        pairs=pairs,
     )
 
 
@@ -116,7 +121,7 @@ def correctable_metrics(specs: Sequence[Spec], conventions: Conventions) -> list
     """The metrics with binary gain, in which a query without a relevant document counts 0; precision first."""
     rules = replace(conventions, gain="binary", empty_gold="zero")
     order = get_args(MeasureName)
-    return sorted(resolve_metrics(specs, rules), key=lambda one: order.index(ranked_measure(one).name))
+    return sorted(resolve_metrics(specs, rules), key=lambda metric: order.index(ranked_measure(metric).name))
 
 
 def min_relevance_of(metric: Metric) -> int:
@@ -157,11 +162,11 @@ def pooled_pairs(
     return PooledPairs(
         np.array([numbers[row.sample_id] for row in rows], dtype=np.intp),
         np.interp([levels[row.key] for row in rows], steps, scale),
-        np.array([ranks.get(row.key, -1) for row in rows], dtype=np.intp),
-        np.array([row.best_rank - 1 for row in rows], dtype=np.intp),
-        np.array([row.probability for row in rows], dtype=np.float64),
-        np.array([float(grades[row.key] >= min_relevance) if row.key in grades else math.nan for row in rows]),
-        np.array(list(lengths.values()), dtype=np.intp),
+        rank=np.array([ranks.get(row.key, -1) for row in rows], dtype=np.intp),
+        best_rank=np.array([row.best_rank - 1 for row in rows], dtype=np.intp),
+        probability=np.array([row.probability for row in rows], dtype=np.float64),
+        grade=np.array([float(grades[row.key] >= min_relevance) if row.key in grades else math.nan for row in rows]),
+        returned=np.array(list(lengths.values()), dtype=np.intp),
     )
 
 
@@ -183,7 +188,7 @@ def plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     if options.qrels is not None:
         metrics = correctable_metrics(options.metrics or DEFAULT_METRICS, Conventions.of())
         draw = draw_pairs(pool, metrics, options.n, seed=options.seed)
-        keys = [one.key for one in draw.order]
+        keys = [pair.key for pair in draw.order]
         corrects = (
             f"{len(keys):,} of {len(pool.documents):,} pairs of question and document are drawn for "
             f"{', '.join(draw.metrics)}; their grades correct the grades of the model in these metrics."
@@ -197,8 +202,12 @@ def plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord
             "To grade a random part, give the grades of a model."
         )
     positions = [sample_positions(store, record) for record in records]
-    entries = tuple(BatchEntry(one, tuple(each.get(one, -1) for each in positions), doc) for one, doc in keys)
-    queries = len({one for one, _ in keys})
+    entries = tuple(
+        BatchEntry(sample_id, tuple(each.get(sample_id, -1) for each in positions), doc) for sample_id, doc in keys
+    )
+    queries = len({sample_id for sample_id, _ in keys})
     figures = {"n": len(keys), "population": len(pool.documents), "queries": queries}
     sentences = (corrects, f"They belong to {queries:,} questions.")
-    return BatchPlan(options, store, records, None, entries, draw, sentences, figures)
+    return BatchPlan(
+        options, store, runs=records, metric=None, entries=entries, draw=draw, forecast=sentences, figures=figures
+    )

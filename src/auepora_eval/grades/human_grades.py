@@ -62,7 +62,7 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
 
 def _with_draw(grades: Mapping[GradeKey, Grade], draw: PairDraw) -> dict[GradeKey, Grade]:
     """The grades with how their documents were selected."""
-    drawn, name = {one.key: one for one in draw.order}, draw.id
+    drawn, name = {pair.key: pair for pair in draw.order}, draw.id
     return {
         key: replace(grade, draw=name, probability=drawn[key].probability, position=drawn[key].position, shown=SHOWN)
         if key in drawn
@@ -94,9 +94,9 @@ def _journal_grades(path: Path) -> Iterator[tuple[int, Grade]]:
         if not label.chosen and label.provenance != "model":
             by_document.setdefault((label.sample_id, label.doc_id), []).append((number, label))
     for (query, document), found in by_document.items():
-        counted = [one for one in found if one[1].adjudicated] or found
+        counted = [labelled for labelled in found if labelled[1].adjudicated] or found
         number, label = counted[-1]
-        if len({one.value for _, one in counted}) > 1:
+        if len({labelled.value for _, labelled in counted}) > 1:
             what = f"document {document!r} of query {query!r}"
             raise DataFileError(path, number, f"annotators graded {what} differently; adjudicate it first")
         yield (

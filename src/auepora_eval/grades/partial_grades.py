@@ -107,7 +107,7 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
         pair if pair.grade is not None else replace(pair, probability=pair.probability * share) for pair in found.pairs
     )
     known = {pair.key: pair.grade for pair in found.pairs if pair.grade is not None}
-    return PartialGrades(pairs, levels, {key: one.grade for key, one in human.items()} | known, found)
+    return PartialGrades(pairs, levels, {key: grade.grade for key, grade in human.items()} | known, found)
 
 
 def _census(path: Path, levels: Mapping[GradeKey, float], human: Mapping[GradeKey, Grade]) -> PartialGrades:
@@ -129,7 +129,7 @@ def _census(path: Path, levels: Mapping[GradeKey, float], human: Mapping[GradeKe
 def _check_order(path: Path, draw: PairDraw, human: Mapping[GradeKey, Grade]) -> int:
     """The number of graded pairs; raises unless they are the first of the draw."""
     drawn, name = draw.order, draw.id
-    positions = {one.key: number for number, one in enumerate(drawn)}
+    positions = {pair.key: number for number, pair in enumerate(drawn)}
     known = {pair.key: pair.grade for pair in draw.pairs if pair.grade is not None}
     for key, grade in human.items():
         what = f"document {key[1]!r} of query {key[0]!r}"
@@ -139,8 +139,8 @@ def _check_order(path: Path, draw: PairDraw, human: Mapping[GradeKey, Grade]) ->
             raise DataFileError(
                 path, None, f"{what} has a grade but was not drawn; a document that a person picked has no probability"
             )
-    graded = sum(one.key in human for one in drawn)
-    gap = next((one for one in drawn[:graded] if one.key not in human), None)
+    graded = sum(pair.key in human for pair in drawn)
+    gap = next((pair for pair in drawn[:graded] if pair.key not in human), None)
     if gap is not None:
         raise DataFileError(
             path,
@@ -188,8 +188,8 @@ def rescore_with_grades(
         assert isinstance(metric, BatchMetric)
         estimate = _Estimate.of(metric, partial, rows, rankings)
         scores = Scores.of(
-            [estimate.by_query.get(one, math.nan) for one in ids],
-            skip={"no_gold": np.array([one not in estimate.by_query for one in ids])},
+            [estimate.by_query.get(sample_id, math.nan) for sample_id in ids],
+            skip={"no_gold": np.array([sample_id not in estimate.by_query for sample_id in ids])},
         )
         result = make_result(metric, scores, signature=run_signature(metric, info), clusters=clusters)
         if result.interval is not None:
@@ -197,7 +197,9 @@ def rescore_with_grades(
         result.details.partial_grades = {**partial.to_dict(), **estimate.stored}
         results.append(result)
     store.put_results(
-        record.run_id, results, reducers={one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
+        record.run_id,
+        results,
+        reducers={metric.name: metric.reducer.name for metric in chosen if isinstance(metric, BatchMetric)},
     )
     return results
 

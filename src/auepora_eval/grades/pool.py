@@ -160,23 +160,35 @@ def pool_outputs(
     for sample_id, documents in entries.items():
         pool.num_queries += bool(documents)
         texts = _gold_texts(rows[sample_id]) if documents else {}
-        for doc_id in sorted(documents, key=lambda one: _shuffle_key(seed, sample_id, one)):
-            _add_document(pool, rows[sample_id], doc_id, documents[doc_id], texts, known, new_only=new_only)
+        for doc_id in sorted(documents, key=lambda doc: _shuffle_key(seed, sample_id, doc)):
+            _add_document(
+                pool,
+                rows[sample_id],
+                doc_id=doc_id,
+                entry=documents[doc_id],
+                texts=texts,
+                known=known,
+                new_only=new_only,
+            )
     return pool
 
 
 def _add_output(documents: dict[str, _PooledEntry], run: str, output: SystemOutputs, depth: int) -> None:
     for rank, item in enumerate(output.retrieved[:depth], start=1):
-        one = documents.setdefault(item.doc.doc_id, _PooledEntry())
-        one.returned[run] = min(rank, one.returned.get(run, rank))
-        if not one.text:
-            one.text = item.doc.text
-        elif item.doc.text and item.doc.text != one.text:
-            one.other_text = True
+        entry = documents.setdefault(item.doc.doc_id, _PooledEntry())
+        entry.returned[run] = min(rank, entry.returned.get(run, rank))
+        if not entry.text:
+            entry.text = item.doc.text
+        elif item.doc.text and item.doc.text != entry.text:
+            entry.other_text = True
 
 
 def _gold_texts(sample: EvaluationSample) -> dict[str, str]:
-    return {one.doc_id: one.text for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
+    return {
+        document.doc_id: document.text
+        for some in (sample.candidate_docs, sample.relevant_docs)
+        for document in some or ()
+    }
 
 
 def _add_document(
@@ -200,7 +212,15 @@ def _add_document(
     pool.num_without_text += not text
     pool.num_other_text += entry.other_text
     pool.documents.append(
-        PooledDocument(sample.sample_id, doc_id, sample.query, text, entry.returned, sample.history, grade)
+        PooledDocument(
+            sample.sample_id,
+            doc_id,
+            query=sample.query,
+            text=text,
+            returned=entry.returned,
+            history=sample.history,
+            judged=grade,
+        )
     )
 
 
@@ -381,7 +401,7 @@ def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
     documents = {document.key: document for document in pool.documents}
     write_pair_draw(record, draw)
     name = draw.id
-    write_lines(Path(path), (_drawn_line(documents[one.key], name, one) for one in draw.order))
+    write_lines(Path(path), (_drawn_line(documents[pair.key], name, pair) for pair in draw.order))
     return True
 
 

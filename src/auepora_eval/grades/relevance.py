@@ -96,7 +96,7 @@ def merge_known_grades(
     labels: Mapping[GradeKey, Grade] | None = None,
 ) -> dict[GradeKey, Grade]:
     """Known grades: those in the pool, earlier ones, and human labels, which override both."""
-    merged = {one.key: one.judged for one in pool if one.judged is not None}
+    merged = {pair.key: pair.judged for pair in pool if pair.judged is not None}
     for key, grade in (before or {}).items():
         pool_grade = merged.get(key)
         # A human grade in the pool is not replaced by an earlier model grade.
@@ -133,7 +133,7 @@ def judge_relevance(
     grades_by_key = dict(known or {})
     if qrels is not None:
         _require_ids(pool, grades_by_key)
-    missing = [one for one in pool if one.key not in grades_by_key]
+    missing = [pair for pair in pool if pair.key not in grades_by_key]
     failed: Counter[str] = Counter()
 
     def add_grade(grade: Grade) -> None:
@@ -154,10 +154,10 @@ def judge_relevance(
     return RelevanceReport(
         grades,
         len(missing) - failed["no_text"],
-        dict(failed),
-        critic_signature(relevance_judge.critic),
-        prompt_id,
-        others,
+        failed=dict(failed),
+        critic=critic_signature(relevance_judge.critic),
+        prompt=prompt_id,
+        num_other_prompt=others,
     )
 
 
@@ -169,7 +169,7 @@ def write_known_grades(
     if qrels is not None:
         _require_ids(pool, known)
         write_grades(qrels, grades)
-    missing = sum(one.key not in known for one in pool)
+    missing = sum(pair.key not in known for pair in pool)
     return RelevanceReport(grades, failed={"not_asked": missing} if missing else {})
 
 
@@ -186,7 +186,7 @@ def preview_relevance(
     relevance_judge = _RelevanceJudge(
         resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), Secrets()
     )
-    missing = [one for one in pool if one.key not in (known or {})]
+    missing = [pair for pair in pool if pair.key not in (known or {})]
     found = run_preview(
         policy_used,
         lambda judge: relevance_judge.grade_all(judge, missing, policy_used.concurrency, lambda _: None, Counter()),
@@ -196,13 +196,13 @@ def preview_relevance(
 
 
 def _ordered(pool: Sequence[PooledDocument], grades_by_key: Mapping[GradeKey, Grade]) -> tuple[Grade, ...]:
-    order = {one.key: None for one in pool} | dict.fromkeys(grades_by_key)
+    order = {pair.key: None for pair in pool} | dict.fromkeys(grades_by_key)
     return tuple(grades_by_key[key] for key in order if key in grades_by_key)
 
 
 def _require_ids(pool: Sequence[PooledDocument], keys: Iterable[GradeKey]) -> None:
     """Raise if an id cannot be written to a qrels file, before anything is paid for."""
-    for sample_id, doc_id in [*(one.key for one in pool), *keys]:
+    for sample_id, doc_id in [*(pair.key for pair in pool), *keys]:
         require_trec_id(sample_id, f"query {sample_id!r}")
         require_trec_id(doc_id, f"document {doc_id!r} of query {sample_id!r}")
 
@@ -286,4 +286,4 @@ def _with_document(request: JudgeRequest, document: PooledDocument) -> JudgeRequ
 
 def _nearest(judgements: Sequence[tuple[float, str]], mean: float) -> str:
     """The rationale of the judgement nearest to the mean."""
-    return min(judgements, key=lambda one: abs(one[0] - mean))[1]
+    return min(judgements, key=lambda judgement: abs(judgement[0] - mean))[1]

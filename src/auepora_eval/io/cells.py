@@ -91,8 +91,8 @@ def _get_nested(values: Mapping[str, Any], name: str) -> Any:
     selected = None if head in values else _SELECTED.fullmatch(head)
     if selected is not None:
         value = _select(plain_value(values.get(selected[1])), selected[1], selected[2])
-    if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-        return [get_value(one, rest) for one in value]
+    if isinstance(value, list) and all(isinstance(inner, Mapping) for inner in value):
+        return [get_value(inner, rest) for inner in value]
     return get_value(value, rest) if isinstance(value, Mapping) else value
 
 

@@ -37,37 +37,35 @@ class BadSpanError(ValueError):
 
 def build_sample(row: SampleRow[DocumentRow]) -> EvaluationSample:
     """Build the sample of a row; the row must not be used again. ``BadSpanError``: a span runs backwards."""
-    sample = _new(EvaluationSample)
-    sample.sample_id = row.sample_id
-    sample.query = row.query
-    sample.relevant_docs = None if row.relevant_docs is None else _documents(row.relevant_docs)
-    sample.candidate_docs = None if row.candidate_docs is None else _documents(row.candidate_docs)
-    sample.reference_answer = None if row.reference_answer is None else _response(row.reference_answer)
-    sample.labels = row.labels
-    sample.metadata = row.metadata
-    sample.reference_answers = row.reference_answers
-    sample.history = row.history
-    sample.cluster_id = row.cluster_id
-    sample.relevant_groups = row.relevant_groups
-    if row.reference_answers:
-        sample.__post_init__()
-    return sample
+    return EvaluationSample(
+        row.sample_id,
+        row.query,
+        relevant_docs=None if row.relevant_docs is None else _documents(row.relevant_docs),
+        candidate_docs=None if row.candidate_docs is None else _documents(row.candidate_docs),
+        reference_answer=None if row.reference_answer is None else _response(row.reference_answer),
+        labels=row.labels,
+        metadata=row.metadata,
+        reference_answers=row.reference_answers,
+        history=row.history,
+        cluster_id=row.cluster_id,
+        relevant_groups=row.relevant_groups,
+    )
 
 
 def build_output(row: OutputRow[DocumentRow]) -> SystemOutputs:
     """Build the output of a row; the row must not be used again. ``BadSpanError``: a span runs backwards."""
-    output = _new(SystemOutputs)
-    output.retrieved = [] if row.retrieved is msgspec.UNSET else _ranking(row.retrieved)
-    output.response = None if row.response is None else _response(row.response)
-    output.timings = row.timings
-    output.extra = row.extra
-    output.error = row.error
-    output.refused = row.refused
-    output.citations = row.citations
-    output.steps = row.steps
-    output.usage = row.usage
-    output.repeat = row.repeat
-    return output
+    return SystemOutputs(
+        [] if row.retrieved is msgspec.UNSET else _ranking(row.retrieved),
+        None if row.response is None else _response(row.response),
+        timings=row.timings,
+        extra=row.extra,
+        error=row.error,
+        refused=row.refused,
+        citations=row.citations,
+        steps=row.steps,
+        usage=row.usage,
+        repeat=row.repeat,
+    )
 
 
 def _documents(rows: Sequence[DocumentRow | str]) -> list[Document]:
@@ -117,18 +115,10 @@ def _ranking(rows: Sequence[RetrievedRow[DocumentRow] | str]) -> list[RetrievedD
 
 
 def _response(row: ResponseRow | str) -> Response:
-    response = _new(Response)
     if isinstance(row, str):
-        response.text = row
-        response.structured = None
-        response.metadata = {}
-        response.sentences = None
-        return response
-    response.text = row.text or ""
-    response.structured = row.structured
-    response.metadata = row.metadata
-    response.sentences = None if row.sentences is None else [build_sentence(sentence) for sentence in row.sentences]
-    return response
+        return Response(row)
+    sentences = None if row.sentences is None else [build_sentence(sentence) for sentence in row.sentences]
+    return Response(row.text or "", row.structured, row.metadata, sentences)
 
 
 def build_sentence(row: SentenceRow) -> dict[str, Any]:

@@ -65,8 +65,9 @@ def convert_files(
     from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or are not written. Samples get the ``nuggets`` of
     their ids.
     """
-    paths = [None if path is None else Path(path) for path in (source, outputs_in, target, outputs_out)]
-    source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
+    source, target = Path(source), Path(target)
+    outputs_in = None if outputs_in is None else Path(outputs_in)
+    outputs_out = None if outputs_out is None else Path(outputs_out)
     read = (source, outputs_in, None if nuggets is None else Path(nuggets))
     _refuse_to_overwrite([path for path in read if path], [p for p in (target, outputs_out) if p])
     reader, role = _detect_source(source, from_format, role, columns)
@@ -164,16 +165,16 @@ def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
             )
         raise BadValueError(f"the format '{name}' cannot be written for {role}; these can: {possible}")
     head = FileHead(path, "")
-    for one in formats().values():
-        if _can_write(one, role) and one.looks_like(head, role):
-            return one
+    for known_format in formats().values():
+        if _can_write(known_format, role) and known_format.looks_like(head, role):
+            return known_format
     raise BadValueError(f"cannot tell from its name in which format to write {path}; name one (--to): {possible}")
 
 
-def _can_write(one: Format, role: Role) -> bool:
+def _can_write(known_format: Format, role: Role) -> bool:
     if role == "outputs":
-        return one.write_outputs is not None
-    return one.write_samples is not None or one.write_both is not None
+        return known_format.write_outputs is not None
+    return known_format.write_samples is not None or known_format.write_both is not None
 
 
 def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
@@ -281,19 +282,19 @@ class _FieldFilter:
 def _has_value(value: Any, path: list[str]) -> bool:
     """Whether there is a non-empty value at a path of fields; lists on the way are searched."""
     if isinstance(value, list):
-        return any(_has_value(one, path) for one in value)
+        return any(_has_value(inner, path) for inner in value)
     if not path or value is None:
         return value not in (None, "", {}, [])
     return _has_value(getattr(value, path[0], None), path[1:])
 
 
-def _empty_value(one: Field[Any]) -> Any:
+def _empty_value(declared: Field[Any]) -> Any:
     """Return the empty value of a field."""
-    if one.default is not MISSING:
-        return one.default
-    if one.default_factory is not MISSING:
-        return one.default_factory()
-    return "" if one.type == "str" else []
+    if declared.default is not MISSING:
+        return declared.default
+    if declared.default_factory is not MISSING:
+        return declared.default_factory()
+    return "" if declared.type == "str" else []
 
 
 def _is_redundant(record: EvaluationSample | SystemOutputs, name: str, removed: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ import warnings
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, KeysView
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -72,7 +73,7 @@ _DECODER: msgspec.json.Decoder[_CorpusRow] = msgspec.json.Decoder(_CorpusRow)
 _SHAPE = RowSchema("samples", {"": _CorpusRow.__struct_fields__}, "outputs", ())
 
 
-class Corpus:
+class Corpus(AbstractContextManager["Corpus"]):
     """The documents of a file by id. While a document is in use, every lookup returns the same object."""
 
     def __init__(self, path: Path) -> None:
@@ -148,9 +149,6 @@ class Corpus:
             if self._file is not None:
                 self._file.close()
                 self._file = None
-
-    def __enter__(self) -> Corpus:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

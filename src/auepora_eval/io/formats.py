@@ -163,7 +163,7 @@ def get_format(name: str) -> Format:
         return _load(name)
     known = formats()
     if name not in known:
-        every = [*known, *(one for one in TABLE_NAMES if one not in known)]
+        every = [*known, *(name for name in TABLE_NAMES if name not in known)]
         hint = did_you_mean(name, every, otherwise=f"; there are {', '.join(every)}")
         raise BadValueError(f"unknown format '{name}'{hint}")
     return known[name]
@@ -172,12 +172,12 @@ def get_format(name: str) -> Format:
 def guess_format(path: Path, role: Role) -> Format:
     """Detect the format of a file from its name and its beginning."""
     head = read_file_head(path)
-    for one in list(_FORMATS.values()):
-        if one.name not in _BUILT_IN and one.reads(role) and one.looks_like(head, role):
-            return one
+    for lazy in list(_FORMATS.values()):
+        if lazy.name not in _BUILT_IN and lazy.reads(role) and lazy.looks_like(head, role):
+            return lazy
     for name, (_, looks_like) in _BUILT_IN.items():
-        if looks_like(head, role) and (one := _load(name)).reads(role):
-            return one
+        if looks_like(head, role) and (known_format := _load(name)).reads(role):
+            return known_format
     if head.suffix in _JSON and (broken := syntax_problem(path)):
         raise DataFileError(path, *broken)
     other: Role = "outputs" if role == "samples" else "samples"
@@ -186,7 +186,7 @@ def guess_format(path: Path, role: Role) -> Format:
             raise DataFileError(path, None, f"this looks like {other} in the format '{name}', not like {role}")
     if head.columns:
         raise DataFileError(path, None, f"cannot tell in which format these {role} are: {head.describe(other=False)}")
-    able = ", ".join(name for name, one in formats().items() if one.reads(role))
+    able = ", ".join(name for name, known_format in formats().items() if known_format.reads(role))
     raise DataFileError(
         path, None, f"cannot tell in which format these {role} are; name one of {able} to be told what is wrong with it"
     )
@@ -200,7 +200,9 @@ def read_file_head(path: Path, options: TableOptions | None = None) -> FileHead:
     start, suffix = text.lstrip(), plain_suffix(path)
     if (options is None and suffix in (*_JSON, "")) or start.startswith(("{", "[")):
         keys = _keys(start)
-        nested = _nested_keys(start) if suffix == ".json" and _RECORD_KEYS.isdisjoint(keys) else ()
+        has_records = suffix == ".json" and _RECORD_KEYS.isdisjoint(keys)
+        arrays = list(_record_arrays(start).values()) if has_records else []
+        nested = _keys(arrays[0]) if len(arrays) == 1 else ()
         return FileHead(path, text, frozenset(() if suffix in (".csv", ".tsv") else keys), nested or keys)
     from .tables import TableOptions, looks_like_csv, table_header
 
@@ -240,12 +242,6 @@ def _keys_of_later_lines(text: str) -> tuple[str, ...]:
 
 def _mapping_keys(value: Any) -> tuple[str, ...]:
     return tuple(str(key) for key in value) if isinstance(value, Mapping) else ()
-
-
-def _nested_keys(start: str) -> tuple[str, ...]:
-    """Return the keys of the first record in the only array of objects of an object; none if there is no such array."""
-    arrays = list(_record_arrays(start).values())
-    return _keys(arrays[0]) if len(arrays) == 1 else ()
 
 
 def _record_arrays(start: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,11 +119,13 @@ class _QueryReader:
         fields = self._try(self._query, node) or {}
         labels = self._try(self._object, fields, "labels") or {}
         metadata = self._try(self._object, fields, "metadata") or {}
-        self._try(self._add, labels, fields, "labels", "lang", self._text)
-        self._try(self._add, labels, fields, "labels", "difficulty", self._scalar)
-        self._try(self._add, metadata, fields, "metadata", "expected_doc_ids", self._ids)
+        into_labels = partial(self._add, labels, fields, "labels")
+        into_metadata = partial(self._add, metadata, fields, "metadata")
+        self._try(into_labels, "lang", self._text)
+        self._try(into_labels, "difficulty", self._scalar)
+        self._try(into_metadata, "expected_doc_ids", self._ids)
         for key in _TEXT_FIELDS:
-            self._try(self._add, metadata, fields, "metadata", key, self._text_or_texts)
+            self._try(into_metadata, key, self._text_or_texts)
         sample_id = self._try(self._id, fields["id"]) if "id" in fields else None
         query = self._try(self._text, fields["query"], "query") if "query" in fields else None
         chunks = self._try(self._chunks, fields)
@@ -373,15 +376,15 @@ def to_sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
     return SampleRow(
         sample.sample_id,
         sample.query,
-        None if relevant is None else [_document(doc) for doc in relevant],
-        None if candidates is None else [_document(doc) for doc in candidates],
-        _response(sample.reference_answer),
-        sample.labels,
-        sample.metadata,
-        sample.reference_answers,
-        sample.history,
-        sample.cluster_id,
-        sample.relevant_groups,
+        relevant_docs=None if relevant is None else [_document(doc) for doc in relevant],
+        candidate_docs=None if candidates is None else [_document(doc) for doc in candidates],
+        reference_answer=_response(sample.reference_answer),
+        labels=sample.labels,
+        metadata=sample.metadata,
+        reference_answers=sample.reference_answers,
+        history=sample.history,
+        cluster_id=sample.cluster_id,
+        relevant_groups=sample.relevant_groups,
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
@@ -126,7 +126,7 @@ def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
     write_lines(provenance_path(qrels), map(_encode_grade, grades))
 
 
-class GradeLog:
+class GradeLog(AbstractContextManager["GradeLog"]):
     """Appends grades to the provenance file as they arrive, so that none is lost by an interruption."""
 
     def __init__(self, qrels: str | Path) -> None:
@@ -150,9 +150,6 @@ class GradeLog:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
-
-    def __enter__(self) -> GradeLog:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -390,7 +387,7 @@ class Proposal:
         """The proposal as a JSON object."""
         shown = {key: value for key, value in self.correction.to_dict().items() if key != "event"}
         decided = {"decided_by": self.decided_by, "decided_at": self.decided_at, "reason": self.reason}
-        return {**shown, "state": self.state, **{key: one for key, one in decided.items() if one}}
+        return {**shown, "state": self.state, **{key: value for key, value in decided.items() if value}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,17 +430,17 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         with self._mutex:
             known = list(self._proposals.values())
         return [
-            one
-            for one in known
-            if fingerprint in (None, one.correction.fingerprint)
-            and state in (None, one.state)
-            and sample_id in (None, one.correction.sample_id)
+            proposal
+            for proposal in known
+            if fingerprint in (None, proposal.correction.fingerprint)
+            and state in (None, proposal.state)
+            and sample_id in (None, proposal.correction.sample_id)
         ]
 
     def accepted(self, fingerprint: str) -> list[Correction]:
         """The accepted corrections of a dataset, in the order in which they were accepted."""
         found = self.proposals(fingerprint, state="accepted")
-        return [one.correction for one in sorted(found, key=attrgetter("line"))]
+        return [proposal.correction for proposal in sorted(found, key=attrgetter("line"))]
 
     def find(self, correction_id: str) -> Proposal:
         """The proposal with that id, or the only one whose id begins with it."""
@@ -458,11 +455,11 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         ``ConflictError``.
         """
         with self._locked():
-            known = (one for one in self._proposals.values() if one.state == "open")
+            known = (proposal for proposal in self._proposals.values() if proposal.state == "open")
             same = (
-                one
-                for one in known
-                if (one.correction.target, one.correction.after) == (correction.target, correction.after)
+                proposal
+                for proposal in known
+                if (proposal.correction.target, proposal.correction.after) == (correction.target, correction.after)
             )
             found = next(same, None)
             if found is not None:
@@ -486,7 +483,9 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         self.refresh()
         with self._mutex:
             found = [self._find(correction_id) for correction_id in dict.fromkeys(correction_ids)]
-            _check_acceptance([one for one in found if one.state != "accepted"], self._proposals.values())
+            _check_acceptance(
+                [proposal for proposal in found if proposal.state != "accepted"], self._proposals.values()
+            )
 
     def _decide(self, ids: Iterable[str], state: CorrectionState, event: CorrectionEvent) -> list[Proposal]:
         """Append the event for each proposal that is not in this state yet."""
@@ -512,7 +511,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         known = self._proposals
         if text in known:
             return known[text]
-        matches = [one for name, one in known.items() if text and name.startswith(text)]
+        matches = [proposal for name, proposal in known.items() if text and name.startswith(text)]
         if len(matches) == 1:
             return matches[0]
         problem = "several proposals have an id that begins with" if matches else "there is no proposal with the id"
@@ -525,7 +524,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         try:
             if row.get("event") != "propose":
                 return msgspec.convert(row, CorrectionEvent)
-            correction = msgspec.convert({key: one for key, one in row.items() if key != "event"}, Correction)
+            correction = msgspec.convert({key: value for key, value in row.items() if key != "event"}, Correction)
             check_gold_value(correction.kind, correction.after)
             return correction
         except (msgspec.ValidationError, BadValueError) as error:
@@ -553,14 +552,14 @@ def _check_acceptance(changed: Sequence[Proposal], known: Iterable[Proposal]) ->
     """Raise unless all of these proposals can be accepted together."""
     proposals = list(known)
     accepted = sorted((proposal for proposal in proposals if proposal.state == "accepted"), key=attrgetter("line"))
-    in_force = {one.correction.target: one.correction for one in accepted}
+    in_force = {proposal.correction.target: proposal.correction for proposal in accepted}
     # The first proposal about a target was made with the gold of the dataset.
     gold = {proposal.correction.target: proposal.correction.before for proposal in reversed(proposals)}
-    gold |= {target: one.after for target, one in in_force.items()}
+    gold |= {target: accepted_correction.after for target, accepted_correction in in_force.items()}
     targets: dict[CorrectionTarget, str] = {}
-    for one in changed:
-        correction = one.correction
-        if one.state == "withdrawn":
+    for proposal in changed:
+        correction = proposal.correction
+        if proposal.state == "withdrawn":
             raise ConflictError(f"proposal {correction.id} was withdrawn; propose it again")
         first = targets.setdefault(correction.target, correction.id)
         if first != correction.id:
@@ -602,7 +601,12 @@ class CorrectedGold:
     @property
     def corrections(self) -> list[Correction]:
         """The corrections that count."""
-        return [one for some in self.by_sample.values() for one in some if one.kind != "invalid" or one.after]
+        return [
+            correction
+            for some in self.by_sample.values()
+            for correction in some
+            if correction.kind != "invalid" or correction.after
+        ]
 
     @property
     def kinds(self) -> frozenset[CorrectionKind]:
@@ -623,11 +627,11 @@ class CorrectedGold:
 
     def correct(self, sample: EvaluationSample) -> EvaluationSample:
         """The sample with its corrected grades and reference answers; an invalid sample is returned as well."""
-        for one in self.by_sample.get(sample.sample_id, ()):
-            if one.kind == "grade":
-                sample = _with_grade(sample, one)
-            elif one.kind == "references":
-                sample = _with_references(sample, one.after)
+        for correction in self.by_sample.get(sample.sample_id, ()):
+            if correction.kind == "grade":
+                sample = _with_grade(sample, correction)
+            elif correction.kind == "references":
+                sample = _with_references(sample, correction.after)
         return sample
 
 
@@ -643,16 +647,16 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     def with_grade(documents: list[Document] | None) -> list[Document]:
         if any(document.doc_id == doc_id for document in documents or ()):
             return [_graded(document, grade) if document.doc_id == doc_id else document for document in documents or ()]
-        listed = [one for one in (*(relevant or ()), *(candidates or ())) if one.doc_id == doc_id]
+        listed = [document for document in (*(relevant or ()), *(candidates or ())) if document.doc_id == doc_id]
         added = listed or [_new_document(correction)]
-        return [*(documents or ()), *(_graded(one, grade) for one in added)]
+        return [*(documents or ()), *(_graded(document, grade) for document in added)]
 
     counts = sample.metadata.get(GOLD_BY)
     if isinstance(counts, Mapping) and find_document(sample, doc_id) is None:
         sample = replace(sample, metadata={**sample.metadata, GOLD_BY: {**counts, "human": counts.get("human", 0) + 1}})
     if grade:
         return replace(sample, relevant_docs=with_grade(relevant))
-    rest = None if relevant is None else [one for one in relevant if one.doc_id != doc_id]
+    rest = None if relevant is None else [document for document in relevant if document.doc_id != doc_id]
     groups = _groups_of(sample, rest)
     return replace(sample, relevant_docs=rest, relevant_groups=groups, candidate_docs=with_grade(candidates))
 

@@ -49,7 +49,7 @@ def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[st
     unknown = join.unmatched_ids()
     if unknown:
         require_common_id(join.total, join.missing, unknown)
-    return AlignedOutputs([None if one is None else one.output for one in matches], join.missing, unknown)
+    return AlignedOutputs([None if read is None else read.output for read in matches], join.missing, unknown)
 
 
 def require_common_id(total: int, missing: Sequence[str], unknown: Sequence[str]) -> None:
@@ -67,13 +67,13 @@ def unmatched_warnings(
     """Return warnings about samples without an output, with their outcome, and outputs without a sample."""
     warnings = []
     if missing:
-        one = len(missing) == 1
+        is_single = len(missing) == 1
         outcome = {
-            "fail": "counts as a failure" if one else "count as failures",
-            "skip": "is skipped" if one else "are skipped",
-            "zero": "counts as nothing returned" if one else "count as nothing returned",
+            "fail": "counts as a failure" if is_single else "count as failures",
+            "skip": "is skipped" if is_single else "are skipped",
+            "zero": "counts as nothing returned" if is_single else "count as nothing returned",
         }[conventions.missing]
-        has = "has" if one else "have"
+        has = "has" if is_single else "have"
         warnings.append(f"{len(missing)} of {total} samples {has} no output and {outcome}: {name_ids(missing)}")
     return [*warnings, unknown_ids_message(unknown)] if unknown else warnings
 
@@ -207,7 +207,7 @@ class OutputJoin:
     def unmatched_ids(self) -> list[str]:
         """Ids of the outputs that no sample has; known after the last sample."""
         if self._index is not None:
-            return [one for one in self._index.ids_from(self._first_line) if one not in self._taken]
+            return [sample_id for sample_id in self._index.ids_from(self._first_line) if sample_id not in self._taken]
         if self._in_memory is not None:
             return list(self._in_memory)
         upcoming = [] if self._upcoming is None else [self._upcoming]
@@ -429,20 +429,16 @@ def iter_samples(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedSample]:
     """Yield the samples of a file with their lines."""
-    return _iter_records(Path(path), "samples", format, problems, columns)
+    path = Path(path)
+    return resolve_format(path, "samples", format, columns).read("samples", path, problems or Problems())
 
 
 def iter_outputs(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file with their lines."""
-    return _iter_records(Path(path), "outputs", format, problems, columns)
-
-
-def _iter_records(
-    path: Path, role: Role, format: str | None, problems: Problems | None, columns: Columns | None
-) -> Iterator[Any]:
-    return resolve_format(path, role, format, columns).read(role, path, problems or Problems())
+    path = Path(path)
+    return resolve_format(path, "outputs", format, columns).read("outputs", path, problems or Problems())
 
 
 def load_dataset(

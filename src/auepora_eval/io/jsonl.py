@@ -105,7 +105,7 @@ def read_samples(
         try:
             sample = decode_sample(line) if kept is None else _decode_with_unknown_keys(line, number, kept)
         except LineError as error:
-            report_line_problems(path, number, line, "samples", str(error), problems, unique_ids)
+            report_line_problems(path, number, line, "samples", first=str(error), problems=problems, once=unique_ids)
             continue
         if unique_ids.is_new(sample.sample_id, number):
             yield ParsedSample(number, sample)
@@ -122,7 +122,7 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            report_line_problems(path, number, line, "outputs", str(error), problems, unique_ids)
+            report_line_problems(path, number, line, "outputs", first=str(error), problems=problems, once=unique_ids)
             continue
         if unique_ids.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
@@ -216,10 +216,10 @@ FORMAT = register_format(
         "jsonl",
         "our own: a sample, or an output, per line",
         looks_like_jsonl,
-        read_samples,
-        iter_outputs,
-        save_jsonl_dataset,
-        save_jsonl_outputs,
+        read_samples=read_samples,
+        read_outputs=iter_outputs,
+        write_samples=save_jsonl_dataset,
+        write_outputs=save_jsonl_outputs,
     )
 )
 
@@ -348,7 +348,9 @@ class Journal(ABC, Generic[EntryT]):
             raise DataFileError(self.path, None, limit_message("the line"))
         with self.lock() as file:
             self.refresh()
-            new = [number for number, one in enumerate(entries) if not self._is_stored(one, entries)]
+            new = [
+                number for number, journal_entry in enumerate(entries) if not self._is_stored(journal_entry, entries)
+            ]
             if not new:
                 return False
             self._check([entries[number] for number in new])
@@ -447,11 +449,11 @@ class Journal(ABC, Generic[EntryT]):
 
     def _is_stored(self, entry: EntryT, entries: Sequence[EntryT]) -> bool:
         """Whether the file has this entry of a submission; an interrupted write may have left a part of the entries."""
-        before = [] if entry.id is None else [_content(one) for one in self.submission(entry.id)]
+        before = [] if entry.id is None else [_content(written) for written in self.submission(entry.id)]
         if not before or _content(entry) in before:
             return bool(before)
-        contents = [_content(one) for one in entries]
-        if any(one not in contents for one in before):
+        contents = [_content(written) for written in entries]
+        if any(content not in contents for content in before):
             raise ConflictError("this submission was saved before, with another content")
         return False
 
@@ -500,7 +502,7 @@ def _is_cut_off(line: bytes) -> bool:
 
 
 def _content(entry: JournalEntry) -> dict[str, Any]:
-    return {name: one for name, one in entry.to_dict().items() if name != "at"}
+    return {name: value for name, value in entry.to_dict().items() if name != "at"}
 
 
 def encode_entry(entry: JournalEntry) -> bytes:

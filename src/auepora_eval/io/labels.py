@@ -157,7 +157,13 @@ class Label:
     def key(self) -> LabelKey:
         """What is unique in a file."""
         return LabelKey(
-            self.sample_id, self.annotator, self.run, self.metric, self.adjudicated, self.chosen, self.doc_id
+            self.sample_id,
+            self.annotator,
+            run=self.run,
+            metric=self.metric,
+            adjudicated=self.adjudicated,
+            chosen=self.chosen,
+            doc_id=self.doc_id,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,7 +219,7 @@ class LabelEvent:
         """Return the event as stored in a file, without empty values."""
         values = {"event": self.event, **({} if self.key is None else self.key._asdict())}
         values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id, "claim": self.claim}
-        return {name: one for name, one in values.items() if one or name == "annotator"}
+        return {name: value for name, value in values.items() if value or name == "annotator"}
 
 
 def unclear_reason(comment: str = "") -> str:
@@ -293,10 +299,10 @@ class LabelJournal(Journal[Label | LabelEvent]):
         """Return the labels and skips of the annotator's last submission that are in force; empty if there is none."""
         with self._mutex:
             found: list[Label | LabelEvent] = []
-            for one in reversed(self._by_annotator.get(annotator, {}).values()):
-                if found and (one.id is None or one.id != found[0].id):
+            for label in reversed(self._by_annotator.get(annotator, {}).values()):
+                if found and (label.id is None or label.id != found[0].id):
                     break
-                found.insert(0, one)
+                found.insert(0, label)
             return found
 
     def _clear(self) -> None:
@@ -417,7 +423,9 @@ def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
 def _parse_label(row: Mapping[str, Any]) -> Label:
     if not row.keys() <= _KEY_SET:
         key = next(key for key in row if key not in _KEY_SET)
-        raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
+        meant = _FIELD_ALIASES.get(key.lower())
+        others = did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
+        raise LineError(f"unknown field {quote_text(key)}{f'; did you mean {meant!r}?' if meant else others}")
     for key in ("sample_id", "label"):
         if row.get(key) is None:
             hint = "; 'id' is the id of a submission" if key == "sample_id" and "id" in row else ""
@@ -487,13 +495,6 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def _unknown_key_hint(key: str) -> str:
-    meant = _FIELD_ALIASES.get(key.lower())
-    if meant is not None:
-        return f"; did you mean {meant!r}?"
-    return did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
-
-
 # --- nugget files: a query per line with its nuggets, as the TREC RAG track writes them ------------------------------
 # ``{"qid": "q1", "query": "...", "nuggets": [{"text": "...", "importance": "vital"}]}``. If an answer was
 # compared with them, each nugget has an ``assignment``, and the line names the answer (``run_id``, ``answer_text``).
@@ -540,7 +541,7 @@ def _parse_topic(values: dict[str, Any]) -> NuggetTopic:
     except AueporaError as error:
         raise LineError(str(error)) from error
     return NuggetTopic(
-        str(qid), tuple(nuggets), query, {key: one for key, one in values.items() if key not in _TOPIC_KEYS}
+        str(qid), tuple(nuggets), query, {key: value for key, value in values.items() if key not in _TOPIC_KEYS}
     )
 
 

@@ -78,12 +78,18 @@ def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
 
 def save_parquet_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write samples, atomically."""
-    _save(encode_samples(samples, lambda one: (f"sample {one.sample_id!r}", encode_sample(one))), Path(path), "samples")
+    _save(
+        encode_samples(samples, lambda sample: (f"sample {sample.sample_id!r}", encode_sample(sample))),
+        Path(path),
+        "samples",
+    )
 
 
 def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
     """Write outputs, given as pairs of sample id and output, atomically."""
-    rows = encode_outputs(outputs, lambda name, one: (f"the output for sample {name!r}", encode_output(name, one)))
+    rows = encode_outputs(
+        outputs, lambda name, output: (f"the output for sample {name!r}", encode_output(name, output))
+    )
     _save(rows, Path(path), "outputs")
 
 
@@ -105,7 +111,7 @@ def _decode_rows(
             else:
                 from .jsonl import report_line_problems
 
-                report_line_problems(path, number, line, role, str(error), problems, unique_ids)
+                report_line_problems(path, number, line, role, first=str(error), problems=problems, once=unique_ids)
     if not number:
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 
@@ -183,8 +189,8 @@ def _record_batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) ->
         return pa.RecordBatch.from_pylist([row for _, row in group], schema=schema)
     except (pa.ArrowException, OverflowError) as error:
         if len(group) > 1:  # one by one, to name the invalid row
-            for one in group:
-                _record_batch([one], schema)
+            for row in group:
+                _record_batch([row], schema)
         raise BadValueError(f"{group[0][0]} cannot be written: {error}") from error
 
 
@@ -233,9 +239,9 @@ FORMAT = register_format(
         "parquet",
         "Parquet: samples, or outputs, as rows of a table",
         looks_like_parquet,
-        read_samples,
-        read_outputs,
-        save_parquet_dataset,
-        save_parquet_outputs,
+        read_samples=read_samples,
+        read_outputs=read_outputs,
+        write_samples=save_parquet_dataset,
+        write_outputs=save_parquet_outputs,
     )
 )

@@ -221,7 +221,7 @@ def replace_invalid_values(raw: object) -> list[str]:
     """Replace all numbers and strings that JSON in UTF-8 cannot represent, and return messages about them."""
     found = list(_invalid_values(raw))
     for _, value, holder, place in sorted(
-        found, key=lambda one: one[3] is None
+        found, key=lambda problem: problem[3] is None
     ):  # keys last: values are found by their keys
         if place is None:
             moved = holder.pop(value)
@@ -382,14 +382,14 @@ def _invalid_parts(value: Any, kind: Any, path: str) -> list[msgspec.ValidationE
         own = str(error)
     found: list[msgspec.ValidationError] = []
     parts: list[tuple[Any, Any, str]] = []
-    for one in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
-        origin, inner = get_origin(one) or one, get_args(one)
+    for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+        origin, inner = get_origin(part) or part, get_args(part)
         if isinstance(value, list) and origin is list:
             parts += [(item, inner[0], f"{path}[{index}]") for index, item in enumerate(value)]
         elif isinstance(value, dict) and origin is dict:
             parts += [(item, inner[1], f"{path}.{key}") for key, item in value.items()]
         elif isinstance(value, dict) and isinstance(origin, type) and issubclass(origin, msgspec.Struct):
-            found += _invalid_fields(value, one, path, others=not origin.__struct_config__.forbid_unknown_fields)
+            found += _invalid_fields(value, part, path, others=not origin.__struct_config__.forbid_unknown_fields)
     for part in parts:
         found += _invalid_parts(*part)
     if found:
@@ -469,7 +469,7 @@ class DataWarnings:
     def __init__(self) -> None:
         self._found: dict[tuple[Path, str], tuple[str, list[tuple[int | None, int | None]]]] = {}
 
-    def add(self, kind: str, path: Path, line: int | None, message: str, *, record: int | None = None) -> None:
+    def add(self, kind: str, message: str, *, path: Path, line: int | None, record: int | None = None) -> None:
         """Add a warning; only the first message of a kind in a file is reported."""
         self._found.setdefault((path, kind), (message, []))[1].append((line, record))
 
@@ -485,7 +485,7 @@ def _other_lines(positions: Sequence[tuple[int | None, int | None]]) -> str:
     if not positions:
         return ""
     by_record = all(record is not None for _, record in positions)
-    numbers = [record if by_record else line for line, record in positions]
+    numbers = [position[by_record] for position in positions]  # records, or lines
     named = [str(number) for number in numbers[:MAX_NAMED_LINES] if number is not None]
     if not named:
         return f" (and {len(positions)} more)"

@@ -382,13 +382,13 @@ def _documents(values: Mapping[str, Any], layout: RecordLayout) -> tuple[list[Do
     ):
         raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
     named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
-    converted = [
-        None
-        if pairs is None
-        else [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
-        for pairs in (relevant, retrieved)
-    ]
-    return converted[0], converted[1]
+
+    def documents(pairs: list[tuple[str | None, str]] | None) -> list[Document] | None:
+        if pairs is None:
+            return None
+        return [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
+
+    return documents(relevant), documents(retrieved)
 
 
 def _groups(values: Mapping[str, Any], layout: RecordLayout) -> list[list[str]]:
@@ -400,9 +400,9 @@ def _groups(values: Mapping[str, Any], layout: RecordLayout) -> list[list[str]]:
     return groups
 
 
-def _is_ids_against_texts(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
+def _is_ids_against_texts(pairs: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
     """Whether the first has only ids and the second only texts."""
-    return one[0][0] is not None and other[0][0] is None and not any(text for _, text in one)
+    return pairs[0][0] is not None and other[0][0] is None and not any(text for _, text in pairs)
 
 
 def _pairs(
@@ -430,7 +430,7 @@ def _convert_list(
     if found is None:
         return None
     errors = ErrorCollector()
-    converted = errors.call_each(convert, [(one, f"{name}[{index}]") for index, one in enumerate(found)])
+    converted = errors.call_each(convert, [(value, f"{name}[{index}]") for index, value in enumerate(found)])
     errors.raise_errors()
     return converted
 

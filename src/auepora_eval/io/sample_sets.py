@@ -71,7 +71,7 @@ class SampleSet:
     def require_known(self, known: Iterable[str], where: str) -> None:
         """Raise if an id of the set is not among ``known``, those of ``where``."""
         if unknown := self.missing(known):
-            named = ", ".join(f"'{one}'" for one in unknown[:_MAX_NAMED])
+            named = ", ".join(f"'{sample_id}'" for sample_id in unknown[:_MAX_NAMED])
             more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
             raise BadValueError(
                 f"{where} lacks {len(unknown)} of the {_samples(self.count)} of the set '{self.name}': {named}{more}; "
@@ -174,7 +174,7 @@ def sample_set_path(labels: Path, name: str) -> Path:
 def sample_set_names(labels: Path) -> list[str]:
     """The names of the sets in a labels folder."""
     found = (labels / FOLDER).glob("*.json") if (labels / FOLDER).is_dir() else ()
-    return sorted(one.stem for one in found if _NAME.fullmatch(one.stem))
+    return sorted(path.stem for path in found if _NAME.fullmatch(path.stem))
 
 
 def find_sample_set(labels: Path, text: str) -> SampleSet:
@@ -216,7 +216,7 @@ def read_sample_set(path: Path) -> SampleSet:
         if value is None:
             continue
         expected = list if name in ("ids", "where", "runs") else str
-        if not isinstance(value, expected) or (expected is list and not all(isinstance(one, str) for one in value)):
+        if not isinstance(value, expected) or (expected is list and not all(isinstance(text, str) for text in value)):
             wanted = "a list of strings" if expected is list else "a string"
             raise DataFileError(path, None, f"field {name!r} must be {wanted}, not {type_name(value)}")
         values[name] = tuple(dict.fromkeys(value)) if expected is list else value

@@ -120,7 +120,7 @@ def iter_predictions(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     if not isinstance(pairs, _Pairs):
         problems.add(path, None, 'predictions must be one JSON object of strings by question id: {"id": "text"}')
         return
-    for sample_id, text in pairs.items:
+    for sample_id, text in pairs:
         problem = _prediction_problem(sample_id, text)
         if problem is not None:
             problems.add(path, None, problem)
@@ -141,9 +141,8 @@ def _syntax_problem(data: bytes) -> tuple[int | None, str]:
     return None, first_invalid_value(value) or "the file cannot be read as JSON"
 
 
-class _Pairs:
-    def __init__(self, items: list[tuple[str, Any]]) -> None:
-        self.items = items
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of an object."""
 
 
 def _prediction_problem(sample_id: str, text: object) -> str | None:

@@ -117,8 +117,8 @@ def read_records(
     elif kind == "parquet":
         records = _parquet_records(path)
     else:
-        rows = _csv_rows(path, options) if kind == "csv" else iter(_excel_rows(path, options.sheet))
-        records = _cell_records(path, problems, rows)
+        text = read_bytes(path).decode() if kind == "csv" else ""
+        records = _cell_records(path, problems, _cell_rows(path, text, kind, options))
     if required:
         records = _check_columns(path, problems, records, required)
     last = None
@@ -206,8 +206,10 @@ def _cell_records(path: Path, problems: Problems, rows: Iterator[Row]) -> Iterat
             yield Record(number, line, None, values)
 
 
-def _csv_rows(path: Path, options: TableOptions) -> Iterator[Row]:
-    text = read_bytes(path).decode()
+def _cell_rows(path: Path, text: str, kind: TableKind, options: TableOptions) -> Iterator[Row]:
+    """The rows of a sheet, or of a CSV file with this text."""
+    if kind == "excel":
+        return iter(_excel_rows(path, options.sheet))
     return split_csv(text, options.delimiter or detect_delimiter(path, text))
 
 
@@ -221,24 +223,21 @@ def detect_delimiter(path: Path, text: str) -> str:
     text = text[:_HEAD]
     is_cut = len(text.encode()) >= _HEAD
     columns: dict[str, int] = {}
-    for one in (",", ";", "\t", "|"):
-        rows = list(islice(split_csv(text, one), _COMPARED_ROWS))
-        widths = [len(cells) for _, cells in rows[: -1 if is_cut else None] if not isinstance(cells, LineError)]
+    for delimiter in (",", ";", "\t", "|"):
+        rows = list(islice(split_csv(text, delimiter), _COMPARED_ROWS))
+        whole = rows[:-1] if is_cut else rows
+        widths = [len(cells) for _, cells in whole if not isinstance(cells, LineError)]
         if len(set(widths)) == 1 < widths[0]:
-            return one
-        columns[one] = widths[0] if widths else 0
-    return max(columns, key=lambda one: columns[one])
+            return delimiter
+        columns[delimiter] = widths[0] if widths else 0
+    return max(columns, key=lambda delimiter: columns[delimiter])
 
 
 def table_header(path: Path, text: str, kind: TableKind, options: TableOptions) -> list[str]:
     """Return the names of the columns of a file that begins with this text."""
     if kind == "parquet":
         return column_names(path)
-    if kind == "excel":
-        rows = iter(_excel_rows(path, options.sheet))
-    else:
-        rows = split_csv(text, options.delimiter or detect_delimiter(path, text))
-    return _names(next(rows, (1, []))[1])
+    return _names(next(_cell_rows(path, text, kind, options), (1, []))[1])
 
 
 def looks_like_csv(path: Path, text: str) -> bool:
@@ -286,7 +285,7 @@ def _excel_rows(path: Path, sheet: str | None) -> list[Row]:
             raise DataFileError(path, None, f"there is no sheet {quote_text(sheet)}; the sheets are {known}")
         cells = workbook[sheet or workbook.sheetnames[0]]
         cells.reset_dimensions()  # some programs write a wrong size
-        rows = [(number, [_cell_text(one) for one in row]) for number, row in enumerate(cells.values, start=1)]
+        rows = [(number, [_cell_text(cell) for cell in row]) for number, row in enumerate(cells.values, start=1)]
     except _WORKBOOK_DAMAGE as error:
         raise _reading_error(path, "Excel", error) from error
     finally:
@@ -378,8 +377,8 @@ def require_small_pages(path: Path, file: IO[bytes], table: ParquetFile) -> None
     limit, metadata = max_line_size(), table.metadata
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        columns = [group.column(index) for index in range(group.num_columns if group.total_byte_size > limit else 0)]
-        for column in columns:
+        checked = group.num_columns if group.total_byte_size > limit else 0
+        for column in map(group.column, range(checked)):
             if column.total_uncompressed_size > limit and max(_page_sizes(file, column), default=0) > limit:
                 place = f"row group {number}, column {quote_text(column.path_in_schema)}"
                 raise DataFileError(path, None, limit_message(f"{place}: a page"))

@@ -161,8 +161,11 @@ def _parse_document(item: Any, name: str, rank: int) -> RetrievedDocument:
     if doc_id is None and not text:
         raise LineError(f"attribute {quote_text(name)} has neither 'document.id' nor 'document.content'")
     score = _parse_number(get_first(item, "document.score", "score"), f"{name}.document.score")
-    metadata = get_first(item, "document.metadata", "metadata")
-    document = Document(doc_id or text_id(text or ""), text or "", _parse_metadata(metadata))
+    given = get_first(item, "document.metadata", "metadata")
+    metadata = to_json_object(given)
+    if metadata is None:
+        metadata = {} if given is None else {"metadata": given}
+    document = Document(doc_id or text_id(text or ""), text or "", metadata)
     return RetrievedDocument(document, score, rank)
 
 
@@ -171,16 +174,20 @@ def get_first(node: Any, *paths: str) -> Any:
     return next((value for value in (get_path(node, path) for path in paths) if value is not None), None)
 
 
+def _first_text(node: Any, paths: Sequence[str]) -> str:
+    """Return the first text at one of these paths that is not empty; an empty one if there is none."""
+    for path in paths:
+        text = get_path(node, path)
+        if isinstance(text, str) and text:
+            return text
+    return ""
+
+
 def to_json_object(value: Any) -> dict[str, Any] | None:
     """Return an object, or the object in a JSON string."""
     if isinstance(value, str):
         value = parse_json_text(value) if value.lstrip()[:1] == "{" else None
     return dict(value) if isinstance(value, Mapping) else None
-
-
-def _parse_metadata(value: Any) -> dict[str, Any]:
-    parsed = to_json_object(value)
-    return parsed if parsed is not None else {} if value is None else {"metadata": value}
 
 
 def _parse_number(value: Any, name: str) -> float | None:
@@ -250,8 +257,8 @@ def _span_text(attributes: Mapping[str, Any], kind: str, events: Events, *, answ
     side = "output" if answer else "input"
     whole = _attribute_text(attributes, f"{side}.value", f"{side}.mime_type", answer=answer)
     from_messages = _text_of_messages(attributes, events, _MESSAGE_ATTRIBUTES[side], answer=answer)
-    one, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
-    text = other if one is None else one
+    preferred, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
+    text = other if preferred is None else preferred
     return _attribute_text(attributes, f"traceloop.entity.{side}", "", answer=answer) if text is None else text
 
 
@@ -297,10 +304,12 @@ def _nested_text(value: Any, answer: bool) -> str | None:
     if isinstance(value, list):
         if any(_message_role(item) for item in value):
             return _last_message_text(value, answer=answer)
-        return next((text for text in (_nested_text(item, answer) for item in value) if text is not None), None)
+        parts = (_nested_text(item, answer) for item in value)
+        return next((text for text in parts if text is not None), None)
     if not isinstance(value, Mapping):
         return None
-    texts = (_nested_text(value[key], answer) for key in (_ANSWER_KEYS if answer else _QUERY_KEYS) if key in value)
+    keys = _ANSWER_KEYS if answer else _QUERY_KEYS
+    texts = (_nested_text(value[key], answer) for key in keys if key in value)
     return next((text for text in texts if text is not None), None)
 
 
@@ -342,6 +351,7 @@ def _text_parts(parts: Sequence[Any]) -> Iterator[str]:
 
 _TRACE = ("context.trace_id", "trace_id", "traceId", "context.traceId", "spanContext.traceId", "traceID")
 _SPAN = ("context.span_id", "span_id", "spanId", "context.spanId", "spanContext.spanId", "spanID")
+_PARENT = ("parent_id", "parentId", "parentSpanId", "parent_span_id", "parentSpanContext.spanId")
 _START = ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime")
 _END = ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
@@ -411,12 +421,12 @@ def read_spans(path: Path, problems: Problems) -> Iterator[TraceSpan | str]:
         except (LineError, RecursionError) as error:
             problems.add_all(path, line, _messages(error), record=place)
             continue
-        for number, one in enumerate(records, start=1):
+        for number, span in enumerate(records, start=1):
             record = number if len(records) > 1 else place
             trace_id = None
             try:
-                trace_id = _id(one, _TRACE)
-                yield _span(one, line, record, trace_id)
+                trace_id = _id(span, _TRACE)
+                yield _span(span, line, record, trace_id)
             except (LineError, RecursionError) as error:
                 problems.add_all(path, line, _messages(error), record=record)
                 if trace_id is not None:
@@ -480,31 +490,28 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
     kind = span_kind(record, attributes)
     events = errors.call(_events, record) or []
     answer, structured = span_answer(attributes, kind, events)
-    model = next((value for value in (get_path(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
     start = errors.call(_time, record, _START)
     if trace_id is None:
         errors.add("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
     span = TraceSpan(
         line,
         trace_id or "",
-        errors.call(_id, record, _SPAN),
-        errors.call(
-            _id, record, ("parent_id", "parentId", "parentSpanId", "parent_span_id", "parentSpanContext.spanId")
-        ),
-        kind,
-        start,
-        errors.call(_time, record, _END),
-        span_query(attributes, kind, events),
-        answer,
-        structured,
-        errors.call(retrieved_documents, attributes, kind),
-        errors.call(token_usage, attributes) or {},
-        model,
-        _error(record, attributes, events),
-        errors.call(_attribute_id, attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
-        errors.call(_attribute_id, attributes, ("session.id", "gen_ai.conversation.id")),
-        errors.call(_first_token, record, attributes, start),
-        place,
+        span_id=errors.call(_id, record, _SPAN),
+        parent_id=errors.call(_id, record, _PARENT),
+        kind=kind,
+        start=start,
+        end=errors.call(_time, record, _END),
+        query=span_query(attributes, kind, events),
+        answer=answer,
+        structured=structured,
+        documents=errors.call(retrieved_documents, attributes, kind),
+        usage=errors.call(token_usage, attributes) or {},
+        model=_first_text(attributes, _MODEL) or None,
+        error=_error(record, attributes, events),
+        sample_id=errors.call(_attribute_id, attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
+        conversation=errors.call(_attribute_id, attributes, ("session.id", "gen_ai.conversation.id")),
+        first_token=errors.call(_first_token, record, attributes, start),
+        record=place,
     )
     if span.duration is not None and span.duration < 0:
         name = record.get("name")
@@ -634,9 +641,7 @@ def _error(record: Mapping[str, Any], attributes: Mapping[str, Any], events: Eve
     )
     if not isinstance(message, str) or not message:
         names = ("status.description", "status.message", "status_message")
-        message = next(
-            (text for text in (get_path(record, name) for name in names) if isinstance(text, str) and text), ""
-        )
+        message = _first_text(record, names)
     reason = _snake_case(kind) if isinstance(kind, str) else "error"
     return f"{reason}: {message}" if message else reason
 

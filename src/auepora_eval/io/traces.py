@@ -205,10 +205,10 @@ def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
         trace_id,
         root,
         entry,
-        _outermost_calls(spans, lambda span: span.kind == "retriever"),
-        _outermost_calls(spans, lambda span: span.kind == "reranker"),
-        _outermost_calls(spans, lambda span: span.kind == "llm"),
-        _outermost_calls(spans, lambda span: span.kind in ("retriever", "reranker")),
+        retrievers=_outermost_calls(spans, lambda span: span.kind == "retriever"),
+        rerankers=_outermost_calls(spans, lambda span: span.kind == "reranker"),
+        models=_outermost_calls(spans, lambda span: span.kind == "llm"),
+        searches=_outermost_calls(spans, lambda span: span.kind in ("retriever", "reranker")),
     )
 
 

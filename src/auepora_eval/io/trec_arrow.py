@@ -262,8 +262,8 @@ def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool:
     again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
     if len(again):
         order = np.lexsort((-levels, keys))
-        one, two = order[again - 1], order[again]
-        if (queries[one] != queries[two]).any() or not docs.equal(one, docs, two):
+        first, second = order[again - 1], order[again]
+        if (queries[first] != queries[second]).any() or not docs.equal(first, docs, second):
             return None
         order = np.delete(order, again)
     lines = np.sort(order)
@@ -316,7 +316,9 @@ def find_gold(qrels: EncodedQrels, run: TrecLines[VectorizedTexts], pool: Execut
     order = ordering.result()
     at, numbers = _positions_in_order(order, lines, numbers, len(keys))
     rank = _break_ties(at, order, run.docs) - order.starts[run.rows[order.lines_at(at)]]
-    found = _build_hits(gold, numbers, rank, _returned_counts(order, of_run, len(queries)))
+    returned, judged = np.zeros(len(queries), dtype=np.int64), of_run < len(queries)
+    returned[of_run[judged]] = order.counts[judged]
+    found = _build_hits(gold, numbers, rank, returned)
     return PrecomputedHits(
         queries, found, qrels.levels_by_query, partial(_all_rankings, queries, run), distinct.result()
     )
@@ -337,14 +339,6 @@ def _positions_in_order(order: LineOrder, lines: Ints, numbers: Ints, count: int
     ordered = number[order.lines]
     positions = np.flatnonzero(ordered >= 0)
     return positions, ordered[positions]
-
-
-def _returned_counts(order: LineOrder, of_run: Ints, queries: int) -> Ints:
-    """Return the number of lines in the run for each judged query."""
-    returned = np.zeros(queries, dtype=np.int64)
-    judged = of_run < queries
-    returned[of_run[judged]] = order.counts[judged]
-    return returned
 
 
 def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> GoldPositions:

@@ -121,10 +121,10 @@ FORMAT = register_format(
         "trec",
         "TREC: qrels as samples, a run as outputs",
         looks_like_trec,
-        read_samples,
-        read_outputs,
-        save_qrels,
-        save_run,
+        read_samples=read_samples,
+        read_outputs=read_outputs,
+        write_samples=save_qrels,
+        write_outputs=save_run,
         sample_fields=frozenset({"sample_id", "relevant_docs", "candidate_docs"}),
         output_fields=frozenset({"retrieved"}),
         conventions="trec",
@@ -281,15 +281,16 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     topic = errors.call(_require_topic_id, values)
     cited = [
         errors.call_each(
-            _resolve_citation, [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(one.citations)]
+            _resolve_citation,
+            [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(sentence.citations)],
         )
-        for i, one in enumerate(row.answer)
+        for i, sentence in enumerate(row.answer)
     ]
     errors.raise_errors()
-    sentences = [{"text": one.text, "citations": ids} for one, ids in zip(row.answer, cited, strict=True)]
+    sentences = [{"text": sentence.text, "citations": ids} for sentence, ids in zip(row.answer, cited, strict=True)]
     return str(topic), SystemOutputs(
         retrieved=[RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(row.references, 1)],
-        response=Response(" ".join(one.text for one in row.answer), sentences=sentences),
+        response=Response(" ".join(sentence.text for sentence in row.answer), sentences=sentences),
         extra={key: value for key, value in values.items() if key not in _FORMAT_KEYS},
         citations=list(dict.fromkeys(chain.from_iterable(cited))),
     )
@@ -341,7 +342,7 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
             if doc_id not in indexes:
                 raise LineError(f"it cites {quote_text(doc_id)}, which is not among its retrieved documents")
         answer.append({"text": sentence["text"], "citations": [indexes[doc_id] for doc_id in citations]})
-    words = sum(len(one["text"].split()) for one in answer)
+    words = sum(len(sentence["text"].split()) for sentence in answer)
     extra = {key: value for key, value in row.get("extra", {}).items() if key not in _FORMAT_KEYS}
     head = {"topic_id": sample_id, "references": references}
     return {**head, "response_length": words, **extra, "answer": answer}

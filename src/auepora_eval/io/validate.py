@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -61,8 +61,10 @@ def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem
             found.append(Problem(path, line, f"labels.{error}", record))
         found += [Problem(path, line, message, record) for message in _group_problems(sample)]
         expected = sample.metadata.get("expected_doc_ids")
-        if expected is not None and not (isinstance(expected, list) and all(isinstance(one, str) for one in expected)):
-            numbers = isinstance(expected, list) and any(isinstance(one, int) for one in expected)
+        if expected is not None and not (
+            isinstance(expected, list) and all(isinstance(doc_id, str) for doc_id in expected)
+        ):
+            numbers = isinstance(expected, list) and any(isinstance(doc_id, int) for doc_id in expected)
             message = f"field 'metadata.expected_doc_ids' must be a list of ids{PUT_IN_QUOTES if numbers else ''}"
             found.append(Problem(path, line, message, record))
     return found
@@ -85,36 +87,26 @@ def sample_warnings(path: Path, samples: Sequence[ParsedSample], unreadable_ids:
     parents = {read.sample.sample_id: _parent(read.sample) for read in samples}
     known = {*parents, *unreadable_ids}
     for read in samples:
-        record_warnings = _RecordWarnings(found, path, read)
+        warn = partial(found.add, path=path, line=read.line, record=read.record)
         sample = read.sample
         if not sample.query.strip():
-            record_warnings.add("query", f"the query of sample {quote_text(sample.sample_id)} is empty")
+            warn("query", f"the query of sample {quote_text(sample.sample_id)} is empty")
         for doc_id, levels in _conflicting_levels(sample).items():
             twice = f"relevant_docs names {quote_text(doc_id)} with the levels {' and '.join(map(str, levels))}"
-            record_warnings.add("twins", f"{twice}; the highest counts")
+            warn("twins", f"{twice}; the highest counts")
         groups = {frozenset(group) for group in sample.relevant_groups}
         repeats_ids = any(len(set(group)) < len(group) for group in sample.relevant_groups)
         if repeats_ids or len(groups) < len(sample.relevant_groups):
-            record_warnings.add("groups", "relevant_groups names a group, or an id in a group, twice; it counts once")
+            warn("groups", "relevant_groups names a group, or an id in a group, twice; it counts once")
         if is_unanswerable(sample) is None:
-            record_warnings.add("answerable", "labels.answerable is neither true nor false")
+            warn("answerable", "labels.answerable is neither true nor false")
         try:
             sample_nuggets(sample)
         except AueporaError as error:
-            record_warnings.add("nuggets", f"metadata.{error}; nugget_recall cannot be measured")
-        _check_variant(record_warnings, sample, parents, known)
-        _check_names(record_warnings, sample)
+            warn("nuggets", f"metadata.{error}; nugget_recall cannot be measured")
+        _check_variant(warn, sample, parents, known)
+        _check_names(warn, sample)
     return found.summarize()
-
-
-class _RecordWarnings:
-    """Adds warnings about one record."""
-
-    def __init__(self, found: DataWarnings, path: Path, read: ParsedSample | ParsedOutput) -> None:
-        self._found, self._path, self._line, self._record = found, path, read.line, read.record
-
-    def add(self, kind: str, message: str) -> None:
-        self._found.add(kind, self._path, self._line, message, record=self._record)
 
 
 def _parent(sample: EvaluationSample) -> str | None:
@@ -131,21 +123,17 @@ def _conflicting_levels(sample: EvaluationSample) -> dict[str, list[int]]:
 
 
 def _check_variant(
-    record_warnings: _RecordWarnings, sample: EvaluationSample, parents: Mapping[str, str | None], known: set[str]
+    warn: Callable[[str, str], None], sample: EvaluationSample, parents: Mapping[str, str | None], known: set[str]
 ) -> None:
     parent = _parent(sample)
     if parent is None:
         return
     if parent not in known:
-        record_warnings.add("parent", f"labels.variant_of is {quote_text(parent)}, which is the id of no sample")
+        warn("parent", f"labels.variant_of is {quote_text(parent)}, which is the id of no sample")
     elif _is_cyclic(sample.sample_id, parents):
-        record_warnings.add(
-            "cycle", f"following labels.variant_of leads from {quote_text(sample.sample_id)} back to itself"
-        )
+        warn("cycle", f"following labels.variant_of leads from {quote_text(sample.sample_id)} back to itself")
     if sample.labels.get("scenario") is None:
-        record_warnings.add(
-            "scenario", "labels.variant_of without labels.scenario: no metric knows what kind of variant"
-        )
+        warn("scenario", "labels.variant_of without labels.scenario: no metric knows what kind of variant")
 
 
 def _is_cyclic(start: str, parents: Mapping[str, str | None]) -> bool:
@@ -157,7 +145,7 @@ def _is_cyclic(start: str, parents: Mapping[str, str | None]) -> bool:
     return at == start
 
 
-def _check_names(record_warnings: _RecordWarnings, sample: EvaluationSample) -> None:
+def _check_names(warn: Callable[[str, str], None], sample: EvaluationSample) -> None:
     """Warn about names that are similar to the names that metrics use."""
     for holder, names, values in (
         ("labels", KNOWN_LABELS, sample.labels),
@@ -166,12 +154,10 @@ def _check_names(record_warnings: _RecordWarnings, sample: EvaluationSample) -> 
         for key in values:
             near = _close_match(key, names)
             if near is not None and near not in values:
-                record_warnings.add(f"{holder}.{key}", f"{holder} has {quote_text(key)}; did you mean {near!r}?")
+                warn(f"{holder}.{key}", f"{holder} has {quote_text(key)}; did you mean {near!r}?")
     scenario = sample.labels.get("scenario")
     if isinstance(scenario, str) and (near := _close_match(scenario, KNOWN_SCENARIOS)) is not None:
-        record_warnings.add(
-            f"scenario {scenario}", f"labels.scenario is {quote_text(scenario)}; did you mean {near!r}?"
-        )
+        warn(f"scenario {scenario}", f"labels.scenario is {quote_text(scenario)}; did you mean {near!r}?")
 
 
 @lru_cache(maxsize=4096)  # few distinct names, repeated in every sample
@@ -218,23 +204,21 @@ def output_warnings(path: Path, outputs: Sequence[ParsedOutput], *, repeats: boo
     found = DataWarnings()
     some_have_text = any(item.doc.text for read in outputs for item in read.output.retrieved)
     for read in outputs:
-        output, record_warnings = read.output, _RecordWarnings(found, path, read)
+        output, warn = read.output, partial(found.add, path=path, line=read.line, record=read.record)
         ranks = [item.rank for item in output.retrieved]
         if ranks != sorted(ranks):
-            record_warnings.add("rank", RANK_CONTRADICTION)
+            warn("rank", RANK_CONTRADICTION)
         elif ranks and ranks[0] < 1:
-            record_warnings.add("rank", f"'rank' is {ranks[0]}; ranks count from 1, and the list order is what counts")
+            warn("rank", f"'rank' is {ranks[0]}; ranks count from 1, and the list order is what counts")
         ids = [item.doc.doc_id for item in output.retrieved]
         if repeats and (twice := _first_duplicate(ids)) is not None:
-            record_warnings.add(
-                "twice", f"'retrieved' holds {quote_text(twice)} twice; it counts once, at its first position"
-            )
+            warn("twice", f"'retrieved' holds {quote_text(twice)} twice; it counts once, at its first position")
         for key, seconds in output.timings.items():
             if seconds < 0 and key != STARTED:
-                record_warnings.add(f"timings.{key}", f"timings.{key} is negative: {seconds:g}")
+                warn(f"timings.{key}", f"timings.{key} is negative: {seconds:g}")
         answered = output.error is None and output.response is not None and output.response.text.strip()
         if answered and some_have_text and ids and not any(item.doc.text for item in output.retrieved):
-            record_warnings.add("text", "there is an answer but no text of any document to compare it with")
+            warn("text", "there is an answer but no text of any document to compare it with")
     return found.summarize()
 
 
@@ -314,11 +298,6 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
     return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUT_CHECKS}, "timings": dict(timings)}
 
 
-def no_support(why: str) -> list[TargetSupport]:
-    """Return every target without a metric, for the same reason."""
-    return [TargetSupport(target, (), why) for target in TARGETS]
-
-
 # --- files: dataset, outputs, corpus and nuggets, read completely, with their problems -------------------------------
 
 RecordT = TypeVar("RecordT", ParsedSample, ParsedOutput)
@@ -357,7 +336,7 @@ def fill_from_corpus(
             for doc_id in dict.fromkeys(document.doc_id for document in documents if not document.text):
                 if doc_id not in corpus:
                     message = f"document {quote_text(doc_id)} is not in the corpus {path} and stays without text"
-                    found.warnings.add(f"document {doc_id}", file, line, message, record=record)
+                    found.warnings.add(f"document {doc_id}", message, path=file, line=line, record=record)
 
         for index, (line, sample, record) in enumerate(samples.records):
             check(samples.path, line, record, [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())])
@@ -382,7 +361,7 @@ def attach_nuggets(path: Path, samples: ParsedFile[ParsedSample]) -> Problems:
     if all_unused:
         found.add(path, None, message)
     elif message:
-        found.warnings.add("nuggets", path, None, message)
+        found.warnings.add("nuggets", message, path=path, line=None)
     return found
 
 
@@ -553,12 +532,12 @@ def validate_files(
             warnings += found.warnings.summarize()
     return Validation(
         files,
-        _sort_problems(problems),
-        list(dict.fromkeys(warnings)),
-        count_samples(rows),
-        output_counts,
-        support,
-        documents,
+        problems=_sort_problems(problems),
+        warnings=list(dict.fromkeys(warnings)),
+        samples=count_samples(rows),
+        outputs=output_counts,
+        targets=support,
+        documents=documents,
     )
 
 
@@ -574,7 +553,8 @@ def _targets(
 ) -> list[TargetSupport]:
     aligned = [by_id.get(row.sample_id) for row in rows]
     if not any(output is not None for output in aligned):
-        return no_support("no output could be read" if not by_id else "no output belongs to a sample")
+        why = "no output could be read" if not by_id else "no output belongs to a sample"
+        return [TargetSupport(target, (), why) for target in TARGETS]
     retrieves = any(read.has_retrieved for read in outputs.records)
     return supported_targets(rows, aligned, retrieves=retrieves, targets=targets)
 
@@ -623,14 +603,14 @@ def _unmatched_ids(
     if not sample_positions or not output_positions:
         return [], []
     missing = {
-        one: where
-        for one, where in sample_positions.items()
-        if one not in output_positions and one not in outputs.found.unreadable_ids
+        sample_id: where
+        for sample_id, where in sample_positions.items()
+        if sample_id not in output_positions and sample_id not in outputs.found.unreadable_ids
     }
     unknown = {
-        one: where
-        for one, where in output_positions.items()
-        if one not in sample_positions and one not in samples.found.unreadable_ids
+        sample_id: where
+        for sample_id, where in output_positions.items()
+        if sample_id not in sample_positions and sample_id not in samples.found.unreadable_ids
     }
     try:
         require_same_questions(outputs.path, outputs.records, (read.sample for read in samples.records))
@@ -646,24 +626,29 @@ def _unmatched_ids(
     near = missing if 0 < len(missing) <= MAX_SUGGESTIONS and len(unknown) <= MAX_SUGGESTIONS else {}
     return (
         [
-            Problem(samples.path, line, f"sample {one!r} has no output in {outputs.path}{no_output}", record)
-            for one, (line, record) in missing.items()
+            Problem(samples.path, line, f"sample {sample_id!r} has no output in {outputs.path}{no_output}", record)
+            for sample_id, (line, record) in missing.items()
         ],
         [
             Problem(
                 outputs.path,
                 line,
-                f"no sample of {samples.path} has the sample_id {one!r}{no_sample}{did_you_mean(one, near)}",
+                f"no sample of {samples.path} has the sample_id {sample_id!r}{no_sample}"
+                f"{did_you_mean(sample_id, near)}",
                 record,
             )
-            for one, (line, record) in unknown.items()
+            for sample_id, (line, record) in unknown.items()
         ],
     )
 
 
 def _sort_problems(lists: list[list[Problem]]) -> list[Problem]:
     """Sort the problems of each file by line, without duplicates: a record may be read for both roles."""
-    ordered = [one for some in lists for one in sorted(some, key=lambda one: (one.line or 0, one.record or 0))]
+    ordered = [
+        problem
+        for some in lists
+        for problem in sorted(some, key=lambda problem: (problem.line or 0, problem.record or 0))
+    ]
     return list(dict.fromkeys(ordered))
 
 

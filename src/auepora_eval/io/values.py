@@ -47,7 +47,8 @@ def repeated_keys(data: bytes | str) -> list[str]:
     paths: list[str] = []
     for path, item, _, _ in walk_json(value) if found else ():
         if isinstance(item, _ObjectWithRepeats):
-            paths += [f"{path}.{key}" if path else key for key in item.repeated]
+            prefix = f"{path}." if path else ""
+            paths += [f"{prefix}{key}" for key in item.repeated]
     return paths
 
 
@@ -59,7 +60,7 @@ def warn_repeated_keys(
         return
     for key in repeated_keys(data):
         message = f"field {quote_text(key)} occurs twice in its object; the last one counts"
-        problems.warnings.add(f"repeated {key}", path, line, message, record=record)
+        problems.warnings.add(f"repeated {key}", message, path=path, line=line, record=record)
 
 
 # --- JSON values: one per line, written over several lines, or the items of one array --------------------------------

@@ -70,7 +70,7 @@ def parse_yaml(data: bytes) -> YamlNode | None:
 
 def _is_indented_with_tab(data: bytes, line: int) -> bool:
     text = data.decode(errors="replace").splitlines()[line - 1 : line]
-    return any("\t" in one[: len(one) - len(one.lstrip())] for one in text)
+    return any("\t" in line[: len(line) - len(line.lstrip())] for line in text)
 
 
 def _line_at(data: bytes, position: object) -> int | None:
@@ -99,6 +99,7 @@ class YamlValues:
 
     def __init__(self, size: int) -> None:
         self._remaining = _MAX_EXPANSION * size + 1000
+        self._open: list[YamlNode] = []
         self._scalars = SafeConstructor()
 
     def pairs(self, node: YamlNode) -> list[tuple[str, YamlNode, YamlNode]]:
@@ -129,6 +130,14 @@ class YamlValues:
 
     def value(self, node: YamlNode, path: str) -> Any:
         """Return the value of a node. ``path`` names it in messages."""
+        if any(outer is node for outer in self._open):
+            raise YamlError(node_line(node), f"field {quote_text(path)} contains itself")
+        self._open.append(node)
+        value = self._value(node, path)
+        self._open.pop()
+        return value
+
+    def _value(self, node: YamlNode, path: str) -> Any:
         self._count_node(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
             return [self.value(item, f"{path}[{index}]") for index, item in enumerate(node.value)]

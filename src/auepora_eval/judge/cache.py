@@ -330,12 +330,9 @@ class JudgementCache:
                 continue
             if self._file.execute(_CLAIM, (*claim, digest)).rowcount or self._take_over(claim, now):
                 self._claimed.add(digest)
-        self._drop_unused_claims(now)
-        self._renew_at = min(self._renew_at, now + _RENEW_S) if self._claimed else math.inf
-
-    def _drop_unused_claims(self, now: float) -> None:
         if self._file.execute("SELECT 1 FROM claims WHERE expires_at > ?", (now,)).fetchone() is None:
             self._file.execute("DROP TABLE claims")
+        self._renew_at = min(self._renew_at, now + _RENEW_S) if self._claimed else math.inf
 
     def _take_over(self, claim: tuple[bytes, str, float], now: float) -> bool:
         """Replace the claim of a process that is gone or did not renew it; return whether there was one."""

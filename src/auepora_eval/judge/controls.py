@@ -148,8 +148,8 @@ class ControlSource:
             for sample in samples
             if (sample.query or "").strip() and "variant_of" not in sample.labels
         }
-        ordered = sorted(distinct.values(), key=lambda one: _hash("sample", one.sample_id))
-        self._sources = [_Source(one) for one in ordered]
+        ordered = sorted(distinct.values(), key=lambda sample: _hash("sample", sample.sample_id))
+        self._sources = [_Source(sample) for sample in ordered]
         self._with_reference = [source for source in self._sources if source.reference]
         self._facts: dict[str, list[str]] = {}
         self._built: dict[str, tuple[list[Control], Iterator[Control]]] = {}
@@ -165,7 +165,7 @@ class ControlSource:
             yield item
 
     def _build(self, kind: str) -> Iterator[Control]:
-        for source in sorted(self._sources, key=lambda one: _hash(kind, one.sample.sample_id)):
+        for source in sorted(self._sources, key=lambda source: _hash(kind, source.sample.sample_id)):
             item = _BUILDERS[kind](self, source)
             if item is not None:
                 yield item
@@ -208,11 +208,11 @@ class ControlSource:
         """The reference with one date, year, number or name replaced by another one of the dataset."""
         question = _padded_words(base.sample.query)
         facts = [fact for fact in find_facts(base.reference) if _padded_words(fact.text) not in question]
-        for fact in sorted(facts, key=lambda one: _hash("fact", base.sample.sample_id, one.text)):
+        for fact in sorted(facts, key=lambda fact: _hash("fact", base.sample.sample_id, fact.text)):
             pool = self._facts_of_kind(fact.kind)
             length = fact.text.count(" ")
             for other in sorted(
-                pool, key=lambda one: (abs(one.count(" ") - length), _hash("new fact", base.sample.sample_id, one))
+                pool, key=lambda text: (abs(text.count(" ") - length), _hash("new fact", base.sample.sample_id, text))
             ):
                 if _padded_words(other) not in base.known_words and fact.text not in other:
                     return _control("altered_fact", base, _replace_fact(base.reference, fact.text, other))
@@ -220,7 +220,7 @@ class ControlSource:
 
     def _facts_of_kind(self, kind: str) -> list[str]:
         if not self._facts:
-            facts = {fact: None for one in self._with_reference for fact in find_facts(one.reference)}
+            facts = {fact: None for source in self._with_reference for fact in find_facts(source.reference)}
             for fact in facts:
                 self._facts.setdefault(fact.kind, []).append(fact.text)
         return self._facts.get(kind, [])
@@ -228,7 +228,7 @@ class ControlSource:
     def _others(self, sources: Sequence[_Source], base: _Source, purpose: str) -> Iterator[_Source]:
         """The sources about other questions, in a fixed random order."""
         rng = random.Random(_hash(purpose, base.sample.sample_id))  # noqa: S311 -- no secret
-        return (one for one in rng.sample(sources, len(sources)) if one.sample.cluster != base.sample.cluster)
+        return (source for source in rng.sample(sources, len(sources)) if source.sample.cluster != base.sample.cluster)
 
 
 _BUILDERS: dict[str, Callable[[ControlSource, _Source], Control | None]] = {
@@ -268,12 +268,19 @@ def parse_control_kinds(option: object) -> dict[str, bool]:
 def _control(kind: str, base: _Source, answer: str, documents: Sequence[Document] | None = None) -> Control:
     shown = base.documents if documents is None else documents
     sample = base.sample
-    content = [kind, sample.query, sample.history, answer, [[one.doc_id, one.text] for one in shown], sample.references]
+    content = [
+        kind,
+        sample.query,
+        sample.history,
+        answer,
+        [[document.doc_id, document.text] for document in shown],
+        sample.references,
+    ]
     return Control(
         kind,
         replace(sample, sample_id=_hash(*content)),
         SystemOutputs(
-            [RetrievedDocument(one, None, rank) for rank, one in enumerate(shown, 1)],
+            [RetrievedDocument(document, None, rank) for rank, document in enumerate(shown, 1)],
             Response(answer) if answer else None,
         ),
         sample.sample_id,
@@ -308,12 +315,12 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
         kinds = {}
     if not kinds:
         return MetricControls(unavailable={"all": "no item has a verdict that is certain under this metric"})
-    sides = [side for accept in (False, True) if (side := [one for one, good in kinds.items() if good is accept])]
+    sides = [side for accept in (False, True) if (side := [kind for kind, good in kinds.items() if good is accept])]
     chosen: list[Control] = []
     unavailable: dict[str, str] = {}
     for side, quota in zip(sides, _divide(count, len(sides)), strict=True):
         usable = {
-            kind: list(itertools.islice((one for one in source.items(kind) if _applies(metric, one)), quota))
+            kind: list(itertools.islice((item for item in source.items(kind) if _applies(metric, item)), quota))
             for kind in side
         }
         counts = dict(zip(side, _divide(quota, len(side)), strict=True))
@@ -321,11 +328,11 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
             if len(usable[kind]) < wanted:
                 found = len(usable[kind]) or "none"
                 unavailable[kind] = f"{found} of {wanted}: each needs {_requirement(metric, kind)}"
-        for kind in sorted(side, key=lambda one: len(usable[one])):  # scarce kinds first, so that others replace them
-            missing = quota - sum(min(counts[one], len(usable[one])) for one in side)
+        for kind in sorted(side, key=lambda kind: len(usable[kind])):  # scarce kinds first, so that others replace them
+            missing = quota - sum(min(counts[kind], len(usable[kind])) for kind in side)
             counts[kind] = min(counts[kind] + max(missing, 0), len(usable[kind]))
         chosen += [item for kind in side for item in usable[kind][: counts[kind]]]
-    order = sorted(chosen, key=lambda one: _hash("order", one.sample.sample_id))
+    order = sorted(chosen, key=lambda item: _hash("order", item.sample.sample_id))
     return MetricControls(tuple(order), unavailable)
 
 
@@ -410,7 +417,7 @@ class JudgeControls:
         groups: dict[tuple[str, ...], tuple[Batch, list[JudgedMetric]]] = {}
         for metric in dict.fromkeys(metrics):
             placed = self._placed(metric, start, start + len(batch))
-            key = tuple(one.sample.sample_id for row in sorted(placed) for one in placed[row])
+            key = tuple(item.sample.sample_id for row in sorted(placed) for item in placed[row])
             if key not in groups:
                 groups[key] = (MixedBatch(batch, placed) if placed else batch, [])
             groups[key][1].append(metric)
@@ -463,7 +470,7 @@ def summarise_controls(
     verdicts: dict[str, list[bool]] = {}
     failed: Counter[str] = Counter()
     items: list[dict[str, Any]] = []
-    for outcome in sorted(outcomes, key=lambda one: (one.item.kind, one.item.sample.sample_id)):
+    for outcome in sorted(outcomes, key=lambda outcome: (outcome.item.kind, outcome.item.sample.sample_id)):
         item: dict[str, Any] = {
             "id": outcome.item.sample.sample_id,
             "kind": outcome.item.kind,
@@ -532,7 +539,7 @@ def _error_rate(wrong: Sequence[bool]) -> dict[str, Any]:
 
 def control_drift(before: MetricResult, after: MetricResult) -> dict[str, Any] | None:
     """The drift between two results of a metric; ``None`` unless a judge or prompt differs and items are the same."""
-    parts = [(one.signature or "").split("|")[1:] for one in (before, after)]
+    parts = [(result.signature or "").split("|")[1:] for result in (before, after)]
     changed = [part for part in parts[0] if part not in parts[1] and part.partition(":")[0] in _JUDGE_OPTIONS]
     compared = compare_controls(before.details.controls, after.details.controls)
     return {"judge": ", ".join(changed), **compared} if changed and compared is not None else None
@@ -547,11 +554,11 @@ def compare_controls(before: Mapping[str, Any], after: Mapping[str, Any]) -> dic
 
     Newcombe's interval is that of the difference of the proportions of accepted items, after minus before.
     """
-    earlier = {one["id"]: one for one in before.get("items") or () if one["accepted"] is not None}
+    earlier = {item["id"]: item for item in before.get("items") or () if item["accepted"] is not None}
     pairs = [
-        (earlier[one["id"]], one)
-        for one in after.get("items") or ()
-        if one["accepted"] is not None and one["id"] in earlier
+        (earlier[item["id"]], item)
+        for item in after.get("items") or ()
+        if item["accepted"] is not None and item["id"] in earlier
     ]
     if not pairs:
         return None

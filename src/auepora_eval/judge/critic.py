@@ -337,11 +337,11 @@ _OTHER_KEYS = re.compile(r"embed|rerank")  # models that write no answers
 def model_names(described: object, key: str = "") -> Iterator[str]:
     """The names of language models in a description of a system: strings under keys such as ``model`` and ``llm``."""
     if isinstance(described, Mapping):
-        for name, one in described.items():
-            yield from model_names(one, str(name).lower())
+        for name, part in described.items():
+            yield from model_names(part, str(name).lower())
     elif isinstance(described, (list, tuple)):
-        for one in described:
-            yield from model_names(one, key)
+        for part in described:
+            yield from model_names(part, key)
     elif isinstance(described, str) and _MODEL_KEYS.search(key) and not _OTHER_KEYS.search(key):
         yield described
 

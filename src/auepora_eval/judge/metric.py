@@ -18,7 +18,8 @@ from ..core.derivation import (
     SampleJudgement,
     format_number,
 )
-from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, judged_derivation
+from ..core.general_derivation import judged_derivation
+from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare
 from ..core.registry import Use
 from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -197,13 +198,14 @@ class ReplayCritic(StructuredCritic):
 def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) -> Critic:
     """A critic, or a panel, of the kind that answered this prompt."""
     stored = list(judgements)
-    matching = [one for one in stored if one.prompt_id == prompt_id]
-    record = next((one.panel for one in matching if one.panel), None)
+    matching = [judgement for judgement in stored if judgement.prompt_id == prompt_id]
+    record = next((judgement.panel for judgement in matching if judgement.panel), None)
     if record is None:
         return _critic_like(matching, "critic")
     members = []
     for name in record["members"]:
-        own = [one for one in stored if one.critic == name]  # a member may have been asked another prompt only
+        # A member may have been asked another prompt only.
+        own = [judgement for judgement in stored if judgement.critic == name]
         members.append(_critic_like(own, name))
     return Panel.from_record(record, members)
 
@@ -220,15 +222,15 @@ class _ReplaySession(PanelClient):
 
     def __init__(self, judgements: Iterable[SampleJudgement]) -> None:
         stored = list(judgements)
-        self._judgements = {one.request: one for one in stored}
-        self.repeats = 1 + max((one.judge_repeat for one in stored), default=0)
+        self._judgements = {judgement.request: judgement for judgement in stored}
+        self.repeats = 1 + max((judgement.judge_repeat for judgement in stored), default=0)
 
     async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The stored judgement; ``JudgeError`` if there is none for this request."""
-        one = self._judgements.get(stored_request_key(critic, request))
-        if one is None or one.error is not None:
-            raise JudgeError(NOT_STORED if one is None else one.error or "")
-        return Judgement(one.answer, weighted=one.weighted)
+        judgement = self._judgements.get(stored_request_key(critic, request))
+        if judgement is None or judgement.error is not None:
+            raise JudgeError(NOT_STORED if judgement is None else judgement.error or "")
+        return Judgement(judgement.answer, weighted=judgement.weighted)
 
 
 def replay_repeats(

@@ -221,7 +221,7 @@ class OneTextModel(NliModel):
             end = len(premise) if not cut[-1] else split_by_tokens(loaded, premise, room)[0][1] if room > 0 else 0
             texts.append(self.arrange(loaded, premise[:end], statement))
         found = tokenise(loaded, texts)
-        return replace(found, cut=[one or other for one, other in zip(cut, found.cut, strict=True)])
+        return replace(found, cut=[was_cut or other for was_cut, other in zip(cut, found.cut, strict=True)])
 
 
 _SPARE_TOKENS = 4
@@ -316,5 +316,5 @@ class HhemModel(OneTextModel):
         return loaded.model(**inputs).logits[:, 0]
 
 
-NLI_KINDS: dict[str, type[NliModel]] = {one.kind: one for one in (NliModel, MiniCheckModel, HhemModel)}
+NLI_KINDS: dict[str, type[NliModel]] = {kind.kind: kind for kind in (NliModel, MiniCheckModel, HhemModel)}
 """Kinds of models that a plan can name."""

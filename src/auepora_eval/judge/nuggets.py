@@ -127,7 +127,7 @@ def assign_nuggets(
 
 def _run_samples(
     rows: Sequence[Any],
-    one: Callable[[JudgeClient, Any], Awaitable[NuggetTopic]],
+    question: Callable[[JudgeClient, Any], Awaitable[NuggetTopic]],
     judging: JudgeSession | JudgePolicy | None,
 ) -> NuggetReport:
     """Run each row; a failed judgement does not affect the others."""
@@ -135,7 +135,7 @@ def _run_samples(
     async def ask_all(judge: JudgeClient) -> NuggetReport:
         async def run_one(row: Any) -> NuggetTopic | JudgeError:
             try:
-                return await one(judge, row)
+                return await question(judge, row)
             except JudgeError as error:
                 return error
 
@@ -183,7 +183,7 @@ class _NuggetGenerator:
         parts = [facts[start : start + self.at_a_time] for start in range(0, len(facts), self.at_a_time)]
         grades = await gather_all(self._grade_facts(judge, sample, part) for part in parts)
         made = [
-            Nugget(fact, grade) for fact, grade in zip(facts, [one for part in grades for one in part], strict=True)
+            Nugget(fact, grade) for fact, grade in zip(facts, [grade for part in grades for grade in part], strict=True)
         ]
         return sorted(made, key=lambda nugget: nugget.importance != "vital")
 
@@ -198,15 +198,20 @@ class _NuggetGenerator:
             words["known"] = _NO_FACTS
         items = {"type": "array", "items": {"type": "string"}, "maxItems": self.most}
         answer = await self._ask(
-            judge, sample, self.prompt, ReplyForm(_LIST_FORM, object_schema(nuggets=items)), texts, words
+            judge,
+            sample,
+            prompt=self.prompt,
+            form=ReplyForm(_LIST_FORM, object_schema(nuggets=items)),
+            texts=texts,
+            words=words,
         )
         facts_reply = answer.answer.get("nuggets")
-        if not isinstance(facts_reply, (list, tuple)) or not all(isinstance(one, str) for one in facts_reply):
+        if not isinstance(facts_reply, (list, tuple)) or not all(isinstance(text, str) for text in facts_reply):
             raise JudgeError(
                 "unparseable", f"the judge gave {facts_reply!r:.80} where facts were asked for", raw=answer.raw
             )
         different: dict[str, str] = {}
-        for fact in (" ".join(one.split()) for one in facts_reply):
+        for fact in (" ".join(text.split()) for text in facts_reply):
             if fact:
                 different.setdefault(fact.lower(), fact)
         return list(different.values())[: self.most]
@@ -218,11 +223,11 @@ class _NuggetGenerator:
             "question": question_frames(sample),
             "facts": {f"fact {number}": fact for number, fact in enumerate(facts, 1)},
         }
-        one = object_schema(
+        schema = object_schema(
             number={"type": "integer", "minimum": 1, "maximum": len(facts)},
             importance={"type": "string", "enum": ["vital", "okay"]},
         )
-        items = {"type": "array", "items": one, "minItems": len(facts), "maxItems": len(facts)}
+        items = {"type": "array", "items": schema, "minItems": len(facts), "maxItems": len(facts)}
         answer = await self._ask(
             judge, sample, self.importance, ReplyForm(_GRADE_FORM, object_schema(grades=items)), texts
         )

@@ -233,7 +233,7 @@ def add_tokens(error: JudgeError, usage: Usage) -> JudgeError:
 def _text(content: Any) -> str:
     """The text of a message, which may be a list of parts."""
     if isinstance(content, list):
-        content = "".join(str(one.get("text") or "") for one in content if isinstance(one, dict))
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return replace_lone_surrogates(content) if isinstance(content, str) else ""
 
 
@@ -327,7 +327,7 @@ def close_schema(schema: Any) -> Any:
         if "properties" in closed:
             closed.setdefault("additionalProperties", False)
         return closed
-    return [close_schema(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
+    return [close_schema(inner) for inner in schema] if isinstance(schema, (list, tuple)) else schema
 
 
 def _is_strict(schema: Any) -> bool:

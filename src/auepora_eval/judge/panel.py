@@ -136,7 +136,9 @@ def read_votes(
 def _read_vote(given: Any, schema: Mapping[str, Any], label_values: Mapping[str, float]) -> Vote:
     if "enum" in schema:
         folded = given.strip().casefold() if isinstance(given, str) else None
-        label = next((one for one in schema["enum"] if isinstance(one, str) and one.casefold() == folded), None)
+        label = next(
+            (option for option in schema["enum"] if isinstance(option, str) and option.casefold() == folded), None
+        )
         if label is not None:
             return Vote(label, label_values.get(label))
     elif schema.get("type") == "boolean":
@@ -212,7 +214,7 @@ def _most_votes(votes: Sequence[Vote]) -> tuple[Any, float | None]:
     counts = Counter(vote.answer for vote in votes)
     most = max(counts.values())
     tied = [vote for vote in votes if counts[vote.answer] == most]
-    winner = min(tied, key=lambda one: 0.0 if one.value is None else one.value)  # the earliest of equal ones
+    winner = min(tied, key=lambda vote: 0.0 if vote.value is None else vote.value)  # the earliest of equal ones
     return winner.answer, winner.value
 
 
@@ -263,7 +265,7 @@ class PanelWeights:
     _folds: Mapping[tuple[str, str], int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_folds", {(one.sample_id, one.digest): one.fold for one in self.items})
+        object.__setattr__(self, "_folds", {(item.sample_id, item.digest): item.fold for item in self.items})
 
     @property
     def digest(self) -> str:
@@ -284,7 +286,7 @@ class PanelWeights:
             "members": list(self.members),
             "coefficients": list(self.coefficients),
             "fold_coefficients": [list(coefficient) for coefficient in self.fold_coefficients],
-            "labels": [{"sample_id": one.sample_id, "answer": one.digest, "fold": one.fold} for one in self.items],
+            "labels": [{"sample_id": item.sample_id, "answer": item.digest, "fold": item.fold} for item in self.items],
         }
 
     @classmethod
@@ -304,17 +306,18 @@ class PanelWeights:
             made = cls(
                 tuple(map(str, content["members"])),
                 str(content["metric"]),
-                str(content["prompt"]),
-                _numbers(content["coefficients"]),
-                tuple(map(_numbers, content["fold_coefficients"])),
-                tuple(
-                    LabelledItem(str(one["sample_id"]), str(one["answer"]), one["fold"]) for one in content["labels"]
+                prompt_id=str(content["prompt"]),
+                coefficients=_numbers(content["coefficients"]),
+                fold_coefficients=tuple(map(_numbers, content["fold_coefficients"])),
+                items=tuple(
+                    LabelledItem(str(item["sample_id"]), str(item["answer"]), item["fold"])
+                    for item in content["labels"]
                 ),
-                str(path),
+                path=str(path),
             )
-            sizes = {len(one) - 1 for one in (made.coefficients, *made.fold_coefficients)}
+            sizes = {len(row) - 1 for row in (made.coefficients, *made.fold_coefficients)}
             fits = sizes == {len(made.members)} and all(
-                isinstance(one.fold, int) and 0 <= one.fold < len(made.fold_coefficients) for one in made.items
+                isinstance(item.fold, int) and 0 <= item.fold < len(made.fold_coefficients) for item in made.items
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataFileError(path, None, f"a key is missing or has a wrong value ({error})") from error
@@ -324,7 +327,7 @@ class PanelWeights:
 
 
 def _numbers(given: Sequence[Any]) -> tuple[float, ...]:
-    numbers = tuple(float(one) for one in given)
+    numbers = tuple(float(number) for number in given)
     if not all(map(math.isfinite, numbers)):
         raise ValueError("not a finite number")
     return numbers
@@ -547,8 +550,8 @@ class Panel(StructuredCritic):
 
     def _failure(self, errors: Sequence[JudgeError | None]) -> JudgeError:
         known = [(name, error) for name, error in zip(self.member_names, errors, strict=False) if error is not None]
-        reasons = {one.reason for _, one in known}
-        shown = "; ".join(f"{name}: {one}" for name, one in known)
+        reasons = {problem.reason for _, problem in known}
+        shown = "; ".join(f"{name}: {problem}" for name, problem in known)
         return JudgeError(
             reasons.pop() if len(reasons) == 1 else "panel_failed", f"no judge of the panel answered: {shown}"
         )
@@ -570,14 +573,14 @@ async def _ask_member(
     asked = [request] if forms.requests is None else forms.requests(member)
     requests = [
         replace(
-            one,
+            member_request,
             metric=request.metric,
             sample_id=request.sample_id,
-            metadata={**request.metadata, **one.metadata},
+            metadata={**request.metadata, **member_request.metadata},
             forms=None,
             panel=record,
         )
-        for one in asked
+        for member_request in asked
     ]
     answers = await gather_all(ask(member, request) for request in requests)
     return forms.reply(member, answers) if answers else None
@@ -608,7 +611,8 @@ def _voted_judgement(
 ) -> Judgement:
     """The judgement of the panel: the decisions, and the free text of the first member that wrote some."""
     answered = [reply for reply in replies if reply is not None]
-    base = max(answered, key=lambda one: len(one.answer))  # the first of equal ones; a bare number has no text
+    # The first of equal ones; a bare number has no text.
+    base = max(answered, key=lambda judgement: len(judgement.answer))
     answers: dict[VotePath, Any] = {}
     for path, (answer, value) in decided.items():
         answers[path] = answer
@@ -693,7 +697,7 @@ def panel_columns(panel: Panel | None, item: JudgedItem | None) -> tuple[float, 
             totals[start + 3 * place + 2] += error is not None
         for path in poll.decided:
             row = poll.row(path)
-            for index, amount in enumerate(_item_statistics([one for one in row if one is not None])):
+            for index, amount in enumerate(_item_statistics([vote for vote in row if vote is not None])):
                 totals[index] += amount
             for place, vote in enumerate(row):
                 if vote is not None and vote.number is not None:

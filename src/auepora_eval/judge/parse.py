@@ -76,13 +76,13 @@ def _any_kind(value: Any, kinds: list[Any] | tuple[Any, ...], schema: Mapping[st
     first_error: SchemaMismatchError | None = None
     for kind in kinds:
         try:
-            one = _coerce(value, {**schema, "type": kind}, where)
+            changed = _coerce(value, {**schema, "type": kind}, where)
         except SchemaMismatchError as error:
             first_error = error if first_error is None or error.reason == "out_of_range" else first_error
             continue
-        if one == value and type(one) is type(value):
-            return one
-        coerced.append(one)
+        if changed == value and type(changed) is type(value):
+            return changed
+        coerced.append(changed)
     if len(coerced) != 1:
         raise first_error or SchemaMismatchError(f"{where} can be read in several ways")
     return coerced[0]
@@ -114,7 +114,7 @@ def _coerce_array(value: Any, schema: Mapping[str, Any], where: str) -> Any:
     if not isinstance(value, list):
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, not a list")
     items = schema.get("items")
-    return [_coerce(one, items, f"item {number} of {where}") for number, one in enumerate(value, 1)]
+    return [_coerce(inner, items, f"item {number} of {where}") for number, inner in enumerate(value, 1)]
 
 
 def _coerce_number(value: Any, schema: Mapping[str, Any], where: str) -> int | float:
@@ -177,7 +177,7 @@ def _label(value: Any, labels: Any, where: str) -> Any:
     folded = normalise_name(value).strip(".!") if isinstance(value, str) else None
     matches = [label for label in labels if _same_label(folded, label) or _same_number(value, label)]
     if len(matches) != 1:
-        numbers = not any(isinstance(one, (bool, str)) for one in (value, *labels))
+        numbers = not any(isinstance(label, (bool, str)) for label in (value, *labels))
         message = f"{where} is {_short_repr(value)}, none of {', '.join(map(str, labels)):.200}"
         raise SchemaMismatchError(message, "out_of_range" if numbers else "unparseable")
     return matches[0]
@@ -536,7 +536,7 @@ def _read_prose(text: str, schema: Mapping[str, Any]) -> ParsedAnswer:
     objects = find_objects(text)
     if objects.truncated:
         raise SchemaMismatchError("the answer ends in the middle of an object")
-    answers = [one for one in objects.objects if _is_answer(one.value, schema)]
+    answers = [found for found in objects.objects if _is_answer(found.value, schema)]
     if answers:
         return _single_reading(answers, schema)
     if not objects.objects and not objects.broken and (value := _read_bare_value(text, schema)):

@@ -100,7 +100,7 @@ class Preview:
     @property
     def seconds(self) -> float:
         """Estimated duration of judging."""
-        return max((one.seconds for one in self.times.values()), default=0.0)
+        return max((timing.seconds for timing in self.times.values()), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
@@ -110,7 +110,8 @@ class Preview:
             "models_without_price": self.models_without_price,
             "lower_bound_for": self.lower_bound_metrics,
             "seconds": round(self.seconds, 1),
-            "seconds_measured": bool(self.times) and all(one.throughput is not None for one in self.times.values()),
+            "seconds_measured": bool(self.times)
+            and all(timing.throughput is not None for timing in self.times.values()),
             **({"two_stage": self.two_stage} if self.two_stage else {}),
         }
 
@@ -254,9 +255,9 @@ def preview(
             await judge_batch(batch, judged, session)
 
     found = run_preview(policy, count_requests)
-    names = dict.fromkeys(one.name for one in judged if one.name in found.metrics)
+    names = dict.fromkeys(metric.name for metric in judged if metric.name in found.metrics)
     found.metrics = {name: found.metrics[name] for name in (*names, *(found.metrics.keys() - names.keys()))}
-    multi_step = {one.name for one in judged if one.asks_follow_ups}
+    multi_step = {metric.name for metric in judged if metric.asks_follow_ups}
     found.lower_bound_metrics = [name for name in found.lower_bound_metrics if name in multi_step]
     return found
 

@@ -66,7 +66,12 @@ class Prompt:
         system, question = _sections(body, where)
         criteria_items = tuple((str(key), " ".join(str(value).split())) for key, value in criteria.items())
         prompt = cls(
-            prompt_name, version, system, question, " ".join(str(head.get("purpose") or "").split()), criteria_items
+            prompt_name,
+            version,
+            system=system,
+            question=question,
+            purpose=" ".join(str(head.get("purpose") or "").split()),
+            criteria=criteria_items,
         )
         if fields and set(fields) != prompt.slots:
             differences = ", ".join(sorted(set(map(str, fields)) ^ prompt.slots))
@@ -105,7 +110,7 @@ class Prompt:
 
         head = {"name": self.name, "version": self.version, "purpose": self.purpose, "criteria": dict(self.criteria)}
         front_matter = yaml.safe_dump(
-            {key: one for key, one in head.items() if one}, allow_unicode=True, sort_keys=False
+            {key: text for key, text in head.items() if text}, allow_unicode=True, sort_keys=False
         )
         system = f"# System\n\n{self.system}\n\n" if self.system else ""
         return f"---\n{front_matter}---\n{system}# Prompt\n\n{self.question}"

@@ -158,7 +158,7 @@ class ClassScale:
         if isinstance(option, Mapping):
             labels = _check_labels(option)
             return cls(
-                labels, tuple(_check_value(label, one) for label, one in zip(labels, option.values(), strict=True))
+                labels, tuple(_check_value(label, given) for label, given in zip(labels, option.values(), strict=True))
             )
         if isinstance(option, (list, tuple)):
             return cls(_check_labels(option))
@@ -224,7 +224,9 @@ class ClassScale:
         """How a reply becomes a score, as a sentence without its full stop."""
         if not self.values:
             return f"The class '{self.only}' is 1, any other is 0"
-        return "Each class has its value: " + ", ".join(f"{one} {value:g}" for one, value in self.label_values.items())
+        return "Each class has its value: " + ", ".join(
+            f"{label} {value:g}" for label, value in self.label_values.items()
+        )
 
     def normalise(self, answer: object) -> float:
         """The value of a class, or an expected value between the smallest and the largest."""
@@ -695,12 +697,12 @@ def parse_logprobs(content: Any) -> list[TokenLogprob] | None:
     try:
         return [
             TokenLogprob(
-                _text(one),
-                _logprob(one),
-                tuple((_text(other), _logprob(other)) for other in one.get("top_logprobs") or ()),
-                bytes(one["bytes"]) if one.get("bytes") else None,
+                _text(token),
+                _logprob(token),
+                tuple((_text(other), _logprob(other)) for other in token.get("top_logprobs") or ()),
+                bytes(token["bytes"]) if token.get("bytes") else None,
             )
-            for one in content
+            for token in content
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
@@ -757,15 +759,15 @@ def _token_at(
     return None
 
 
-def _text(one: Mapping[str, Any]) -> str:
-    text = one["token"]
+def _text(token: Mapping[str, Any]) -> str:
+    text = token["token"]
     if not isinstance(text, str):
         raise TypeError
     return text
 
 
-def _logprob(one: Mapping[str, Any]) -> float:
-    value = one["logprob"]
+def _logprob(token: Mapping[str, Any]) -> float:
+    value = token["logprob"]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value > _ROUNDING:
         raise ValueError
     return float(value)

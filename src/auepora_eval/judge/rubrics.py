@@ -50,12 +50,12 @@ def parse_rubric(values: object) -> Rubric:
         raise BadValueError("rubric is an empty list; name at least one item, or leave it out")
     rubric = tuple(_parse_item(value, f"rubric[{index}]") for index, value in enumerate(values))
     seen: dict[str, int] = {}
-    for index, one in enumerate(rubric):
-        first = seen.setdefault(" ".join(one.text.split()).lower(), index)
+    for index, row in enumerate(rubric):
+        first = seen.setdefault(" ".join(row.text.split()).lower(), index)
         if first != index:
-            raise BadValueError(f"rubric[{index}] repeats the item of rubric[{first}]: {one.text!r:.80}")
+            raise BadValueError(f"rubric[{index}] repeats the item of rubric[{first}]: {row.text!r:.80}")
     scored = scored_items(rubric)
-    if scored and not any(one.weight > 0 for one in scored):
+    if scored and not any(item.weight > 0 for item in scored):
         raise BadValueError(
             "rubric has no item with a positive weight that counts in the score (items with 'required: true' do not); "
             "the score would be divided by zero"
@@ -92,12 +92,12 @@ def _parse_weight(value: object, where: str) -> Fraction:
 
 def scored_items(rubric: Sequence[RubricItem]) -> Rubric:
     """The items that enter the score."""
-    return tuple(one for one in rubric if not one.required)
+    return tuple(item for item in rubric if not item.required)
 
 
 def required_items(rubric: Sequence[RubricItem]) -> Rubric:
     """The items that are required."""
-    return tuple(one for one in rubric if one.required)
+    return tuple(item for item in rubric if item.required)
 
 
 def rubric_score(items: Sequence[RubricItem], levels: Sequence[float]) -> Fraction:
@@ -106,14 +106,14 @@ def rubric_score(items: Sequence[RubricItem], levels: Sequence[float]) -> Fracti
     >>> rubric_score([RubricItem("a", Fraction(2)), RubricItem("b"), RubricItem("fault", Fraction(-1))], [1, 0.5, 1])
     Fraction(1, 2)
     """
-    total = sum((one.weight * Fraction(level) for one, level in zip(items, levels, strict=True)), Fraction(0))
+    total = sum((item.weight * Fraction(level) for item, level in zip(items, levels, strict=True)), Fraction(0))
     return total / _positive_weight(items)
 
 
 def worst_rubric_score(items: Sequence[RubricItem]) -> Fraction:
     """The score of an answer that has every fault and meets nothing else."""
-    return sum((one.weight for one in items if one.weight < 0), Fraction(0)) / _positive_weight(items)
+    return sum((item.weight for item in items if item.weight < 0), Fraction(0)) / _positive_weight(items)
 
 
 def _positive_weight(items: Sequence[RubricItem]) -> Fraction:
-    return sum((one.weight for one in items if one.weight > 0), Fraction(0))
+    return sum((item.weight for item in items if item.weight > 0), Fraction(0))

@@ -132,7 +132,7 @@ def _number(value: Any, schema: Mapping[str, Any], raw: str | None = None) -> fl
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     found = schema.get("properties")
-    return {key: one for key, one in found.items() if isinstance(one, Mapping)} if isinstance(found, Mapping) else {}
+    return {key: part for key, part in found.items() if isinstance(part, Mapping)} if isinstance(found, Mapping) else {}
 
 
 def _number_name(schema: Mapping[str, Any]) -> str:

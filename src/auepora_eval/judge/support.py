@@ -227,7 +227,10 @@ class VerdictForm:
             return ReplyForm(self._object_instruction(), self._schema(len(part)), self._bare_instruction()).request(
                 prompt,
                 one_critic,
-                {**frames, f"{self.subject}s": {f"{self.subject} {n}": one for n, one in enumerate(part, 1)}},
+                {
+                    **frames,
+                    f"{self.subject}s": {f"{self.subject} {n}": statement for n, statement in enumerate(part, 1)},
+                },
                 **own,
                 about={"of": source_name, "statements": part},
             )
@@ -247,7 +250,7 @@ class VerdictForm:
                 return make_questions(part)
             if not returns_number_only(member):
                 return [make_request(member, part)]
-            return [make_request(member, [one]) for one in part]
+            return [make_request(member, [statement]) for statement in part]
 
         values = self.values
         if decides(critic):
@@ -260,7 +263,7 @@ class VerdictForm:
             requests = [replace(request, forms=form) for request, form in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
         parse = self.parse_number if bare else self._parse_object
-        return [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
+        return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in parse(answer, len(part))]
 
     @property
     def values(self) -> dict[str, float]:
@@ -303,8 +306,8 @@ class VerdictForm:
             description = f"{len(reply)} verdicts" if isinstance(reply, (list, tuple)) else f"{reply!r:.80}"
             raise JudgeError("unparseable", f"the judge gave {description} for {count} {self.subject}s", raw=answer.raw)
         found: dict[int, SupportVerdict] = {}
-        for one in reply:
-            number, verdict = self._parse_verdict(one, answer.raw)
+        for row in reply:
+            number, verdict = self._parse_verdict(row, answer.raw)
             if number in found or not 1 <= number <= count:
                 problem = "twice" if number in found else f"of {count}"
                 message = f"the judge gave a verdict on {self.subject} {number} {problem}"

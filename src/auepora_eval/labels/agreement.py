@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -78,8 +79,8 @@ def decided_label(labels: Sequence[Label], *, by_majority: bool = False) -> str:
     """The label of an item for display: the adjudicated one, else that of all annotators, or of most of them."""
     counted = [label for label in labels if label.adjudicated] or labels
     if by_majority:
-        return "right" if 2 * sum(one.value for one in counted) > len(counted) else "wrong"
-    names = {format_label(one) for one in counted}
+        return "right" if 2 * sum(label.value for label in counted) > len(counted) else "wrong"
+    names = {format_label(label) for label in counted}
     return names.pop() if len(names) == 1 else "annotators differ"
 
 
@@ -179,13 +180,14 @@ def rater_agreement(labels: Iterable[Label], *, seed: int = 0) -> RatersReport |
             _add_label(own, (label.sample_id, label.run, label.doc_id), label)
     if len(by_annotator) < 2:
         return None
-    answers = list(dict.fromkeys(answer for own in by_annotator.values() for answer in own))
-    ratings = {
-        name: [own[answer].value if answer in own else None for answer in answers] for name, own in by_annotator.items()
-    }
-    level: Level = (
-        "nominal" if all(_is_verdict(one) for own in by_annotator.values() for one in own.values()) else "ordinal"
-    )
+    answers = list(dict.fromkeys(chain.from_iterable(by_annotator.values())))
+    ratings: dict[str, list[float | None]] = {}
+    level: Level = "nominal"
+    for name, own in by_annotator.items():
+        values = {answer: label.value for answer, label in own.items()}
+        ratings[name] = [values.get(answer) for answer in answers]
+        if not all(_is_verdict(label) for label in own.values()):
+            level = "ordinal"
     return raters_report(ratings, level, seed=seed)
 
 
@@ -198,22 +200,24 @@ def aggregate_labels(labels: Iterable[Label], scale: Scale | None = None) -> Agg
     by_sample: dict[str, dict[tuple[str, bool], Label]] = {}
     for label in labels:
         _add_label(by_sample.setdefault(label.sample_id, {}), (label.annotator, label.adjudicated), label)
-    used = {
-        sample: [one for one in own_labels.values() if one.adjudicated] or list(own_labels.values())
-        for sample, own_labels in by_sample.items()
-    }
-    numbers = {sample: [_normalised(label, scale) for label in own_labels] for sample, own_labels in used.items()}
-    verdicts = all(value in (0.0, 1.0) for own_labels in numbers.values() for value in own_labels)
+    numbers: dict[str, list[float]] = {}
+    adjudicated_samples = set()
+    for sample, own_labels in by_sample.items():
+        deciding = [label for label in own_labels.values() if label.adjudicated]
+        if deciding:
+            adjudicated_samples.add(sample)
+        numbers[sample] = [_normalised(label, scale) for label in deciding or own_labels.values()]
+    verdicts = {0.0, 1.0}.issuperset(chain.from_iterable(numbers.values()))
     values: dict[str, float] = {}
     ties = []
-    for sample, own_labels in numbers.items():
+    for sample, given in numbers.items():
         if not verdicts:
-            values[sample] = math.fsum(own_labels) / len(own_labels)
-        elif 2 * sum(own_labels) == len(own_labels):
+            values[sample] = math.fsum(given) / len(given)
+        elif 2 * sum(given) == len(given):
             ties.append(sample)
         else:
-            values[sample] = float(2 * sum(own_labels) > len(own_labels))
-    adjudicated = sum(used[sample][0].adjudicated for sample in values)
+            values[sample] = float(2 * sum(given) > len(given))
+    adjudicated = len(adjudicated_samples & values.keys())
     return AggregatedLabels(values, verdicts, adjudicated, tuple(ties))
 
 
@@ -298,23 +302,16 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     if raters is None:
         found = f"all labels are of {next(iter(annotators))!r}" if annotators else "there are no labels"
         raise BadValueError(f"agreement needs at least two annotators, and {found}")
-    disagreements = tuple(
-        AnnotatorDisagreement(
-            unit,
-            {
-                name: format_label(labels_of_name[unit])
-                for name, labels_of_name in annotators.items()
-                if unit in labels_of_name
-            },
-        )
-        for unit in find_disagreements(annotators)
-    )
+    disagreements = []
+    for unit in find_disagreements(annotators):
+        given = {name: format_label(own[unit]) for name, own in annotators.items() if unit in own}
+        disagreements.append(AnnotatorDisagreement(unit, given))
     models = {label.annotator for label in labels if label.provenance == "model"}
     return AnnotatorAgreement(
         raters,
-        disagreements,
-        tuple(name for name in annotators if name in models),
-        sum(label.chosen for label in everything),
-        len(labels) - len(used),
-        bool(draws) or any(label.draw is not None and label.doc_id is None for label in labels),
+        tuple(disagreements),
+        models=tuple(name for name in annotators if name in models),
+        chosen=sum(label.chosen for label in everything),
+        left_out=len(labels) - len(used),
+        is_drawn=bool(draws) or any(label.draw is not None and label.doc_id is None for label in labels),
     )

@@ -108,8 +108,8 @@ class LabelBatch:
             scale = LabelScale.of(self.scale)
             texts = GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
             return tuple(
-                LabelChoice(str(one), str(one), f"{one}: {texts[one]}" if one in texts else str(one))
-                for one in range(scale.low, scale.high + 1)
+                LabelChoice(str(value), str(value), f"{value}: {texts[value]}" if value in texts else str(value))
+                for value in range(scale.low, scale.high + 1)
             )
         return CHOICES.get(self.purpose, CHOICES["calibrate"])
 

@@ -84,7 +84,7 @@ class ItemReader:
     def _read_answers(self, number: int, entry: BatchEntry) -> BatchItem:
         places = dict(zip(self.batch.runs, entry.positions, strict=True))
         items = [self._read_item(run, places[run], entry.sample_id) for run in self.runs(number)]
-        answers = tuple(ItemAnswer(one.answer, self._documents(one.evidence)) for one in items)
+        answers = tuple(ItemAnswer(item.answer, self._documents(item.evidence)) for item in items)
         first = items[0]
         references = first.references if "reference" in self.batch.shown else ()
         shown = {
@@ -93,7 +93,15 @@ class ItemReader:
             "reference": bool(references),
         }
         names = tuple(name for name, is_shown in shown.items() if is_shown)
-        return BatchItem(number, first.question, answers, (), references, first.conversation, names)
+        return BatchItem(
+            number,
+            first.question,
+            answers=answers,
+            documents=(),
+            references=references,
+            conversation=first.conversation,
+            shown=names,
+        )
 
     def _read_item(self, run: str, position: int, sample_id: str) -> LabelItem:
         record = self.store.get(run)
@@ -109,7 +117,11 @@ class ItemReader:
             return ()
         if "relevance" not in self.batch.shown:
             documents = [replace(document, gold=False) for document in documents if document.rank is not None]
-        return tuple(replace(document, doc_id="") if self.batch.blind else document for document in documents)
+        return self._without_ids(documents)
+
+    def _without_ids(self, documents: Sequence[ShownDocument]) -> tuple[ShownDocument, ...]:
+        """The documents, in a blind batch without ids."""
+        return tuple(replace(document, doc_id="") for document in documents) if self.batch.blind else tuple(documents)
 
     def _read_grade(self, number: int, entry: BatchEntry) -> BatchItem:
         found: LabelItem | None = None
@@ -119,12 +131,22 @@ class ItemReader:
                 continue
             item = self._read_item(run, position, entry.sample_id)
             found = found or item
-            text = next((one.text for one in item.evidence if one.doc_id == entry.doc_id and one.text), "")
+            text = next(
+                (document.text for document in item.evidence if document.doc_id == entry.doc_id and document.text), ""
+            )
         if found is None:
             raise UnknownRunError("no run has the sample")
         name = "" if self.batch.blind else str(entry.doc_id)
         document = ShownDocument(name, text, None, gold=False)
-        return BatchItem(number, found.question, (), (document,), (), found.conversation, SHOWN)
+        return BatchItem(
+            number,
+            found.question,
+            answers=(),
+            documents=(document,),
+            references=(),
+            conversation=found.conversation,
+            shown=SHOWN,
+        )
 
     def _read_draft(self, number: int, entry: BatchEntry) -> BatchItem:
         sample = decode_sample(self.draft_line(entry))
@@ -132,11 +154,11 @@ class ItemReader:
         return BatchItem(
             number,
             sample.query,
-            (),
-            tuple(replace(one, doc_id="") if self.batch.blind else one for one in item.evidence),
-            item.references,
-            item.conversation,
-            ("documents", "reference"),
+            answers=(),
+            documents=self._without_ids(item.evidence),
+            references=item.references,
+            conversation=item.conversation,
+            shown=("documents", "reference"),
         )
 
     def draft_line(self, entry: BatchEntry) -> bytes:
@@ -165,9 +187,9 @@ class ItemReader:
             if batch.purpose == "grade":
                 pairs = read_pair_draw(draw_path(batch.journal))
                 if pairs.id == batch.draw:
-                    return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
+                    return {pair.key: Selection(pairs.id, pair.probability, pair.position) for pair in pairs.order}
             else:
                 for draw in read_draws(batch.journal).values():
                     if batch.draw in (draw.id, *draw.extends):
-                        return {(one, None): selection for one, selection in draw.selections().items()}
+                        return {(sample_id, None): selection for sample_id, selection in draw.selections().items()}
         raise DataFileError(draw_path(batch.journal), None, "the record of the draw is missing; restore it")

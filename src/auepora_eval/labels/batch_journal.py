@@ -18,7 +18,7 @@ class BatchJournal(LabelJournal):
 
     def __init__(self, batch: LabelBatch) -> None:
         self._batch = batch
-        self._numbers = {(one.sample_id, one.doc_id): number for number, one in enumerate(batch.items, start=1)}
+        self._numbers = {(item.sample_id, item.doc_id): number for number, item in enumerate(batch.items, start=1)}
         self._runs = {None} if batch.purpose in ("grade", "drafts") else set(batch.runs)
         super().__init__(batch.journal)
 
@@ -79,8 +79,9 @@ class BatchJournal(LabelJournal):
     def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
         """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
         labels = self.item_labels.get(number, {})
-        others = len(labels) - (name in labels) + sum(one not in labels and self.is_open(number, one) for one in busy)
-        return others < self._batch.annotators
+        finished = [annotator for annotator in labels if annotator != name]
+        working = [annotator for annotator in busy if annotator not in labels and self.is_open(number, annotator)]
+        return len(finished) + len(working) < self._batch.annotators
 
     def open_items(self, name: str) -> Iterator[int]:
         """The items that an annotator can label, now or when others have given back their leases; in order."""
@@ -91,14 +92,18 @@ class BatchJournal(LabelJournal):
 
     def complete_labels(self, number: int) -> dict[str, dict[LabelKey, Label]]:
         """The labels of an item by annotator, of those who have labelled all its answers."""
-        return {name: one for name, one in self.item_labels.get(number, {}).items() if len(one) == self._batch.answers}
+        return {
+            name: labels
+            for name, labels in self.item_labels.get(number, {}).items()
+            if len(labels) == self._batch.answers
+        }
 
     def differs(self, number: int) -> bool:
         """Whether two annotators labelled an item differently."""
         if len(self.item_labels.get(number, ())) < 2:
             return False
         labels = self.complete_labels(number).values()
-        return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
+        return len({tuple(sorted((str(label.run), label.value) for label in each.values())) for each in labels}) > 1
 
     def new_entries(self, number: int, name: str, labels: Sequence[Label]) -> Sequence[Label | LabelEvent]:
         """What to append for the labels of an item, without those that the journal has; all if it has all of them.
@@ -119,7 +124,7 @@ class BatchJournal(LabelJournal):
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
         by_name = (*self.item_labels.get(number, {}).values(), self.adjudications.get(number, {}))
-        return decided_label([one for each in by_name for one in each.values()], by_majority=True) == "right"
+        return decided_label([label for each in by_name for label in each.values()], by_majority=True) == "right"
 
     def needs_adjudication(self, number: int) -> bool:
         """Whether two annotators labelled an item differently, and nobody has decided between them."""

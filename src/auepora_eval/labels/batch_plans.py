@@ -157,23 +157,32 @@ def plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     if not ids:
         raise BadValueError("samples: there is no sample to review; pick at least one")
     if options.blind:  # a list may be in the order of its scores
-        ids.sort(key=lambda one: hash_uniform(options.seed, "review", one))
+        ids.sort(key=lambda sample_id: hash_uniform(options.seed, "review", sample_id))
     positions = sample_positions(store, record)
-    for one in ids:
-        if one not in positions:
-            raise BadValueError(f"samples: {record.run_id} has no sample {one!r:.80}")
-    wanted = {positions[one]: one for one in ids}
+    unknown = next((sample_id for sample_id in ids if sample_id not in positions), None)
+    if unknown is not None:
+        raise BadValueError(f"samples: {record.run_id} has no sample {unknown!r:.80}")
+    wanted = {positions[sample_id]: sample_id for sample_id in ids}
     single = next(iter(wanted)) if len(wanted) == 1 else None
     rows = store.outputs(record.run_id, repeat=0, position=single, positions=wanted, texts=False)
     answered = {row.sample_id for row in rows if row.output.error is None and row.output.response is not None}
-    if missing := next((one for one in ids if one not in answered), None):
+    if missing := next((sample_id for sample_id in ids if sample_id not in answered), None):
         raise BadValueError(f"samples: {record.run_id} has no answer to sample {missing!r:.80}")
-    entries = tuple(BatchEntry(one, (positions[one],)) for one in ids)
+    entries = tuple(BatchEntry(sample_id, (positions[sample_id],)) for sample_id in ids)
     sentences = (
         f"{len(ids):,} {'sample that was' if len(ids) == 1 else 'samples that were'} picked, not drawn: the labels are "
         "kept and shown, and nothing is estimated from them.",
     )
-    return BatchPlan(options, store, records, options.metric, entries, None, sentences, {"n": len(ids)})
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=options.metric,
+        entries=entries,
+        draw=None,
+        forecast=sentences,
+        figures={"n": len(ids)},
+    )
 
 
 def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
@@ -183,7 +192,17 @@ def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     drafts = tuple(load_dataset(options.dataset))
     entries = tuple(BatchEntry(draft.sample_id, (place,)) for place, draft in enumerate(drafts))
     sentences = (f"{len(drafts):,} drafts; when the batch is closed, the accepted ones are written to a file.",)
-    return BatchPlan(options, store, records, None, entries, None, sentences, {"n": len(drafts)}, drafts)
+    return BatchPlan(
+        options,
+        store,
+        runs=records,
+        metric=None,
+        entries=entries,
+        draw=None,
+        forecast=sentences,
+        figures={"n": len(drafts)},
+        drafts=drafts,
+    )
 
 
 # --- the files of a batch --------------------------------------------------------------------------------------------
@@ -325,7 +344,7 @@ def label_command(batch: LabelBatch, draw: LabelDraw | None, store: str) -> str:
         words += [*batch.runs, "--n", str(len(draw.drawn_items)), "--seed", str(draw.seed)]
         words += ["--stratify", draw.stratify] if draw.stratify else []
     elif batch.purpose == "review" and len(batch.items) <= MAX_LISTED:
-        words += [*batch.runs, *(word for one in batch.items for word in ("--sample", one.sample_id))]
+        words += [*batch.runs, *(word for item in batch.items for word in ("--sample", item.sample_id))]
     else:
         return ""
     metric = batch.metric if draw is None or draw.comparison is None else draw.comparison.name

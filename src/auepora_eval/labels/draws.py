@@ -178,20 +178,21 @@ class LabelDraw:
     @property
     def sample_ids(self) -> list[str]:
         """Ids of the drawn samples."""
-        return [one.sample_id for one in self.drawn_items]
+        return [drawn.sample_id for drawn in self.drawn_items]
 
     def weights(self, labelled: Sequence[str] | None = None) -> dict[str, float]:
         """Number of population samples that each labelled sample represents; by default of all drawn ones."""
         labelled_ids = None if labelled is None else set(labelled)
-        used = [one for one in self.drawn_items if labelled_ids is None or one.sample_id in labelled_ids]
-        counts = Counter(one.stratum for one in used)
-        return {one.sample_id: self.strata[one.stratum] / counts[one.stratum] for one in used}
+        used = [drawn for drawn in self.drawn_items if labelled_ids is None or drawn.sample_id in labelled_ids]
+        counts = Counter(drawn.stratum for drawn in used)
+        return {drawn.sample_id: self.strata[drawn.stratum] / counts[drawn.stratum] for drawn in used}
 
     def probabilities(self) -> dict[str, float]:
         """The inclusion probability of each drawn sample."""
-        counts = Counter(one.stratum for one in self.drawn_items)
+        counts = Counter(drawn.stratum for drawn in self.drawn_items)
         return {
-            one.sample_id: one.probability or counts[one.stratum] / self.strata[one.stratum] for one in self.drawn_items
+            drawn.sample_id: drawn.probability or counts[drawn.stratum] / self.strata[drawn.stratum]
+            for drawn in self.drawn_items
         }
 
     def selections(self) -> dict[str, Selection]:
@@ -204,7 +205,7 @@ class LabelDraw:
 
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file stores it."""
-        drawn_counts: Counter[str] = Counter(one.stratum for one in self.drawn_items)
+        drawn_counts: Counter[str] = Counter(drawn.stratum for drawn in self.drawn_items)
         return {
             "run": self.run,
             "seed": self.seed,
@@ -212,7 +213,7 @@ class LabelDraw:
             "population": self.population,
             "left_out": dict(self.left_out),
             "strata": {name: {"population": size, "drawn": drawn_counts[name]} for name, size in self.strata.items()},
-            "drawn": [_item_row(one) for one in self.drawn_items],
+            "drawn": [_item_row(drawn) for drawn in self.drawn_items],
             "id": self.id,
             "extends": list(self.extends),
             **({} if self.comparison is None else {"comparison": self.comparison.to_dict()}),
@@ -237,7 +238,7 @@ def draw_samples(
     if n < 1:
         raise BadValueError(f"cannot draw {n} samples; draw at least one")
     ids_by_stratum: dict[str, list[str]] = {}
-    for sample_id in sorted(population, key=lambda one: (hash_uniform(seed, "label", one), one)):
+    for sample_id in sorted(population, key=lambda sample_id: (hash_uniform(seed, "label", sample_id), sample_id)):
         ids_by_stratum.setdefault(population[sample_id], []).append(sample_id)
     strata = {name: len(ids_by_stratum[name]) for name in sort_groups(ids_by_stratum)}
     if n < len(strata) and len(strata) > 1:
@@ -250,7 +251,9 @@ def draw_samples(
     drawn_items = tuple(
         DrawnItem(next(iterators[name]), name) for name, _ in zip(stratum_order, range(n), strict=False)
     )
-    return LabelDraw(run, seed, stratify, strata, drawn_items, dict(left_out or {}))
+    return LabelDraw(
+        run, seed, stratify=stratify, strata=strata, drawn_items=drawn_items, left_out=dict(left_out or {})
+    )
 
 
 def draw_comparison(
@@ -275,7 +278,9 @@ def draw_comparison(
     not drawn, since their difference is 0; the forecast and the tests are about all samples.
     """
     known = sorted(predictions.keys() & set(equal_answers))
-    ids = sorted(predictions.keys() - set(known), key=lambda one: (hash_uniform(seed, "comparison", one), one))
+    ids = sorted(
+        predictions.keys() - set(known), key=lambda sample_id: (hash_uniform(seed, "comparison", sample_id), sample_id)
+    )
     if n < _MIN_PAIRS or n > len(ids):
         others = f"; the answers to {len(known)} others are equal, so that their difference is 0" if known else ""
         raise BadValueError(
@@ -284,8 +289,10 @@ def draw_comparison(
         )
     if delta is not None and not 0 < delta < 1:
         raise BadValueError(f"delta must be above 0 and below 1, the range of labels, not {delta!r}")
-    first, second = (np.array([predictions[one][place] for one in ids]) for place in (0, 1))
-    first_errors, second_errors = (expected_errors(one, calibrated=calibrator is not None) for one in (first, second))
+    first, second = (np.array([predictions[sample_id][place] for sample_id in ids]) for place in (0, 1))
+    first_errors, second_errors = (
+        expected_errors(forecast, calibrated=calibrator is not None) for forecast in (first, second)
+    )
     errors, differences, uniform = first_errors + second_errors, second - first, UNIFORM_SHARE
     mean, proportion = float(differences.mean()), len(ids) / len(predictions)
     if delta is not None and delta >= proportion:
@@ -314,19 +321,27 @@ def draw_comparison(
     design = ComparisonDesign(
         runs[1],
         metric,
-        n,
-        delta,
-        SequentialDesign.plan(n, looks=looks, delta=delta).looks if looks else (),
-        tuple(features),
-        tuple(coefficients),
-        summary,
-        tuple(known),
+        n=n,
+        delta=delta,
+        looks=SequentialDesign.plan(n, looks=looks, delta=delta).looks if looks else (),
+        features=tuple(features),
+        coefficients=tuple(coefficients),
+        forecast=summary,
+        equal_answers=tuple(known),
     )
     items = tuple(
         DrawnItem(ids[place], SINGLE_STRATUM, float(probabilities[place]))
         for place in systematic_draw(probabilities, seed).tolist()
     )
-    return LabelDraw(runs[0], seed, None, {SINGLE_STRATUM: len(ids)}, items, dict(left_out or {}), comparison=design)
+    return LabelDraw(
+        runs[0],
+        seed,
+        stratify=None,
+        strata={SINGLE_STRATUM: len(ids)},
+        drawn_items=items,
+        left_out=dict(left_out or {}),
+        comparison=design,
+    )
 
 
 def describe_forecast(draw: LabelDraw, labels: str | Path | None = None) -> list[str]:
@@ -425,7 +440,7 @@ def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
             return before
         draw = replace(draw, extends=(*before.extends, before.id))
     text = json.dumps(
-        {"draws": [one.to_dict() for one in {**known, draw.key: draw}.values()]}, indent=1, ensure_ascii=False
+        {"draws": [each.to_dict() for each in {**known, draw.key: draw}.values()]}, indent=1, ensure_ascii=False
     )
     write_lines(draw_path(labels), [text.encode("utf-8", "backslashreplace")])
     return draw
@@ -463,7 +478,12 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
     options = _fixed_options(draw)
     try:
         stored = record_decision(
-            store, record.fingerprint, "labels", draw.runs, [_design_of(draw).name], {"design": options}
+            store,
+            record.fingerprint,
+            kind="labels",
+            runs=draw.runs,
+            metrics=[_design_of(draw).name],
+            body={"design": options},
         )
     except StoreError:
         return
@@ -476,7 +496,9 @@ def record_verdict(store: RunStore, record: RunRecord, draw: LabelDraw, verdict:
     verdicts = {_design_of(draw).name: verdict}
     body = {"design": _fixed_options(draw), "results": verdicts, "verdicts": verdicts}
     with suppress(StoreError):
-        record_decision(store, record.fingerprint, "labels", draw.runs, list(verdicts), body, replace=True)
+        record_decision(
+            store, record.fingerprint, kind="labels", runs=draw.runs, metrics=list(verdicts), body=body, replace=True
+        )
 
 
 def _design_of(draw: LabelDraw) -> ComparisonDesign:
@@ -515,29 +537,32 @@ def _design_text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _item_row(one: DrawnItem) -> dict[str, Any]:
-    row = {"sample_id": one.sample_id, "stratum": one.stratum}
-    return row if one.probability is None else {**row, "probability": one.probability}
+def _item_row(drawn: DrawnItem) -> dict[str, Any]:
+    row = {"sample_id": drawn.sample_id, "stratum": drawn.stratum}
+    return row if drawn.probability is None else {**row, "probability": drawn.probability}
 
 
 def _draw_of(row: Any) -> LabelDraw:
     return LabelDraw(
         str(row["run"]),
         int(row["seed"]),
-        None if row["stratify"] is None else str(row["stratify"]),
-        {str(name): int(stratum["population"]) for name, stratum in row["strata"].items()},
-        tuple(DrawnItem(str(one["sample_id"]), str(one["stratum"]), one.get("probability")) for one in row["drawn"]),
-        {str(reason): int(count) for reason, count in row["left_out"].items()},
-        str(row.get("id", "")),
-        tuple(map(str, row.get("extends", ()))),
-        ComparisonDesign.from_dict(row["comparison"]) if "comparison" in row else None,
+        stratify=None if row["stratify"] is None else str(row["stratify"]),
+        strata={str(name): int(stratum["population"]) for name, stratum in row["strata"].items()},
+        drawn_items=tuple(
+            DrawnItem(str(drawn["sample_id"]), str(drawn["stratum"]), drawn.get("probability"))
+            for drawn in row["drawn"]
+        ),
+        left_out={str(reason): int(count) for reason, count in row["left_out"].items()},
+        id=str(row.get("id", "")),
+        extends=tuple(map(str, row.get("extends", ()))),
+        comparison=ComparisonDesign.from_dict(row["comparison"]) if "comparison" in row else None,
     )
 
 
 def previous_selections(labels: Iterable[Label], draws: Iterable[LabelDraw]) -> dict[str, Selection]:
     """How samples were selected that others have labelled: by recorded draws, or as the labels say."""
     found: dict[str, Selection] = {}
-    for draw in sorted(draws, key=lambda one: len(one.drawn_items)):
+    for draw in sorted(draws, key=lambda other: len(other.drawn_items)):
         found |= draw.selections()
     for label in labels:
         if label.draw is not None:

@@ -86,7 +86,7 @@ class FormState:
             return ()
         parts = {
             "documents": bool(item.evidence),
-            "relevance": not self.blind and any(one.gold for one in item.evidence),
+            "relevance": not self.blind and any(document.gold for document in item.evidence),
             "reference": self.reference_seen and bool(item.references),
             "labels": bool(item.previous_labels),
         }
@@ -132,7 +132,7 @@ def handle_line(state: FormState, line: str) -> tuple[FormState, LabelChange | N
 
 def count_labels(given: Iterable[GivenLabel]) -> dict[str, int]:
     """Number of items by label."""
-    counts = Counter(str(one.label) for one in given)
+    counts = Counter(str(given_label.label) for given_label in given)
     return dict(sorted(counts.items()))
 
 

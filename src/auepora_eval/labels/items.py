@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from ..core.conventions import Match
@@ -13,7 +14,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
-from ..report.browser.gold_marks import GoldMarks
+from ..queries.view import GoldMarks
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM
@@ -129,15 +130,14 @@ def read_pairs(
     store: RunStore, runs: tuple[str, str], sample_ids: Sequence[str], *, seed: int
 ) -> tuple[LabelItem, ...]:
     """The answers of two runs to these samples, one after the other, in a random order for each sample."""
-    items = {
-        (item.sample_id, run): replace(item, run=run) for run in runs for item in read_items(store, run, sample_ids)
-    }
-    return tuple(
-        items[sample_id, run]
-        for sample_id in sample_ids
-        for run in (runs if hash_uniform(seed, "first answer", sample_id) < 0.5 else runs[::-1])
-        if (sample_id, run) in items
-    )
+    by_sample: dict[str, list[LabelItem]] = {sample_id: [] for sample_id in sample_ids}
+    for run in runs:
+        for item in read_items(store, run, sample_ids):
+            by_sample[item.sample_id].append(replace(item, run=run))
+    for sample_id, items in by_sample.items():
+        if hash_uniform(seed, "first answer", sample_id) >= 0.5:
+            items.reverse()
+    return tuple(chain.from_iterable(by_sample.values()))
 
 
 def build_item(
@@ -156,7 +156,9 @@ def build_item(
         ShownDocument(doc.doc_id, doc.text, rank, mark == "gold" or doc.doc_id in by_id)
         for rank, (doc, mark) in enumerate(zip(documents, marks.marks(documents), strict=True), start=1)
     ]
-    shown_ids = marks.gold_ranks(documents).keys() | {one.doc_id for one in evidence if one.doc_id in by_id}
+    shown_ids = marks.gold_ranks(documents).keys() | {
+        document.doc_id for document in evidence if document.doc_id in by_id
+    }
     evidence += [
         ShownDocument(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in shown_ids
     ]
@@ -166,9 +168,9 @@ def build_item(
     return LabelItem(
         sample.sample_id,
         sample.query,
-        "" if response is None else answer_text(response.text, response.structured),
-        tuple(evidence),
-        tuple(sample.references),
-        conversation,
-        tuple(previous_labels),
+        answer="" if response is None else answer_text(response.text, response.structured),
+        evidence=tuple(evidence),
+        references=tuple(sample.references),
+        conversation=conversation,
+        previous_labels=tuple(previous_labels),
     )

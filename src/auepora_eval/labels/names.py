@@ -46,7 +46,7 @@ def check_text(text: str, field: str) -> None:
     """Raise ``BadValueError`` for a comment or reason that cannot be stored."""
     if len(text) > MAX_TEXT:
         raise BadValueError(f"{field}: {len(text):,} characters; at most {MAX_TEXT:,} are possible")
-    if any(category(one) == "Cs" for one in text):
+    if any(category(character) == "Cs" for character in text):
         raise BadValueError(f"{field}: it contains half of a surrogate pair, which cannot be stored")
 
 

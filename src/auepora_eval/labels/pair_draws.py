@@ -58,7 +58,7 @@ class PairDraw:
     @property
     def order(self) -> list[DrawnPair]:
         """The drawn pairs in the order of grading."""
-        return sorted((pair for pair in self.pairs if pair.position is not None), key=lambda one: one.position or 0)
+        return sorted((pair for pair in self.pairs if pair.position is not None), key=lambda drawn: drawn.position or 0)
 
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file stores it."""
@@ -94,8 +94,15 @@ def read_pair_draw(path: str | Path) -> PairDraw:
     file = Path(path)
     try:
         row = json.loads(read_bytes(file))
-        pairs = tuple(DrawnPair(**one) for one in row["pairs"])
-        found = PairDraw(row["seed"], row["n"], tuple(row["metrics"]), row["min_relevance"], tuple(row["runs"]), pairs)
+        pairs = tuple(DrawnPair(**row_pair) for row_pair in row["pairs"])
+        found = PairDraw(
+            row["seed"],
+            row["n"],
+            metrics=tuple(row["metrics"]),
+            min_relevance=row["min_relevance"],
+            runs=tuple(row["runs"]),
+            pairs=pairs,
+        )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw of pairs ({type(error).__name__}: {error})"
         raise DataFileError(file, None, problem) from error

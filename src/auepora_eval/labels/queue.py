@@ -230,7 +230,8 @@ class LabelQueue:
             found = next((number for number in own if journal.is_open(number, name)), None)
             if found is None:
                 busy = _busy_annotators(leases, name)
-                free = (one for one in journal.open_items(name) if journal.has_place(one, name, busy.get(one, ())))
+                numbers = journal.open_items(name)
+                free = (number for number in numbers if journal.has_place(number, name, busy.get(number, ())))
                 found = next(free, None)
             self._leases.assign(leases, name, found)
         return found
@@ -269,7 +270,7 @@ class LabelQueue:
         if has_equal_answers and len(set(labels)) > 1:
             raise BadValueError("label: both answers have the same text, so that they get the same label")
         check = (lambda _: self._journal.check_adjudication(number, name, others)) if adjudicated else None
-        seen_by = {self._keys(number, one, adjudicated=True)[0] for one in (name, *others)}
+        seen_by = {self._keys(number, annotator, adjudicated=True)[0] for annotator in (name, *others)}
         with self._public_errors(), self._writing():
             if seen_by & self._journal.seen and not adjudicated:
                 entries = [replace(label, shown=(*(label.shown or ()), "labels")) for label in entries]
@@ -301,12 +302,14 @@ class LabelQueue:
             if not before and self._journal.closed is not None:
                 raise ConflictError("labelling is closed")
             entries = before or self._journal.last(name)
-            number = next((found for one in entries if (found := self._journal.number(one.key)) is not None), None)
+            number = next((found for entry in entries if (found := self._journal.number(entry.key)) is not None), None)
             if number is None or before:
                 return number
             at, by = current_time(), submission or None
             self._journal.append(*(LabelEvent("retract", entry.key, at=at, id=by) for entry in entries))
-            if self._journal.is_open(number, name) and not any(one.key and one.key.adjudicated for one in entries):
+            if self._journal.is_open(number, name) and not any(
+                entry.key and entry.key.adjudicated for entry in entries
+            ):
                 self._leases.assign(self._leases.read(), name, number)
         return number
 
@@ -317,7 +320,9 @@ class LabelQueue:
             if self.batch.purpose == "grade" and any(map(self._journal.needs_adjudication, self._journal.item_labels)):
                 raise ConflictError("some documents have different grades: adjudicate them, then close the batch")
             if self._journal.closed is None and self.batch.purpose == "drafts":
-                accepted = (one for number, one in enumerate(self.batch.items, 1) if self._journal.is_accepted(number))
+                accepted = (
+                    item for number, item in enumerate(self.batch.items, 1) if self._journal.is_accepted(number)
+                )
                 write_lines(self.batch.accepted_file, map(self._items.draft_line, accepted))
             self._journal.append(LabelEvent("close", by=by, at=current_time()))
 
@@ -327,7 +332,7 @@ class LabelQueue:
             journal, leases = self._journal, self._leases.read()
             counts = {label: count for label in journal.item_labels if (count := len(journal.complete_labels(label)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
-            names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
+            names |= dict.fromkeys(label.annotator for each in journal.adjudications.values() for label in each)
             names |= dict.fromkeys(journal.claims)
             return BatchProgress(
                 items=len(self.batch.items),
@@ -336,9 +341,9 @@ class LabelQueue:
                 wanted=len(self.batch.items) * self.batch.annotators,
                 annotators={name: self._annotator_progress(name, leases) for name in names},
                 skipped=tuple(
-                    SkippedItem(number, name, one.reason, one.at, one.is_unclear)
+                    SkippedItem(number, name, skip.reason, skip.at, skip.is_unclear)
                     for name, each in journal.skipped.items()
-                    for number, one in sorted(each.items())
+                    for number, skip in sorted(each.items())
                 ),
                 disagreements=sum(map(journal.needs_adjudication, counts)),
                 closed=journal.closed,
@@ -379,7 +384,9 @@ class LabelQueue:
             raise ConflictError("runs and labels are shown when the batch is closed")
         for number, entry in enumerate(self.batch.items, start=1):
             by_name = self._journal.item_labels.get(number, {}).values()
-            labels = [one for each in (*by_name, self._journal.adjudications.get(number, {})) for one in each.values()]
+            labels = [
+                label for each in (*by_name, self._journal.adjudications.get(number, {})) for label in each.values()
+            ]
             runs = self._items.runs(number) if self.batch.purpose != "grade" else ()
             yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
 
@@ -393,7 +400,7 @@ class LabelQueue:
             labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
             unclear=unclear,
             skipped=len(journal.skipped.get(name, ())) - unclear,
-            adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
+            adjudicated=sum(any(label.annotator == name for label in each) for each in journal.adjudications.values()),
             remaining=len(numbers),
             waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
             is_claimed=name in journal.claims,

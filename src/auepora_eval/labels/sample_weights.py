@@ -65,14 +65,14 @@ class SampleWeights:
         strata_weights = None if self.strata_weights is None else self.draws[0].weights(sorted(kept))
         probabilities = self.probabilities
         if probabilities is not None:
-            probabilities = {one: probabilities[one] * len(kept) / len(self.ids) for one in kept}
+            probabilities = {sample_id: probabilities[sample_id] * len(kept) / len(self.ids) for sample_id in kept}
         return replace(self, ids=kept, strata_weights=strata_weights, probabilities=probabilities)
 
     @property
     def relative_weights(self) -> Mapping[str, float]:
         """How many samples each one represents, up to a factor; empty if all represent the same number."""
         if self.probabilities is not None:
-            return {one: 1 / probability for one, probability in self.probabilities.items()}
+            return {sample_id: 1 / probability for sample_id, probability in self.probabilities.items()}
         return self.strata_weights or {}
 
     def uniform_part(self, labelled: Iterable[str]) -> list[str]:
@@ -82,7 +82,7 @@ class SampleWeights:
         by a hash of the sample and the draw. Strata are drawn in proportion to their sizes, in whole samples; the
         differences that come from that count as equal.
         """
-        usable = [one for one in labelled if one in self.ids]
+        usable = [sample_id for sample_id in labelled if sample_id in self.ids]
         weights = self.relative_weights
         if not weights or not usable:
             return usable
@@ -92,10 +92,10 @@ class SampleWeights:
 
 def _thin(ids: list[str], weights: Mapping[str, float], key: str, tolerance: float) -> list[str]:
     """The samples, each kept with a chance in proportion to its weight; all if the weights differ by a small factor."""
-    largest = max(weights[one] for one in ids)
-    if largest < tolerance * min(weights[one] for one in ids):
+    largest = max(weights[sample_id] for sample_id in ids)
+    if largest < tolerance * min(weights[sample_id] for sample_id in ids):
         return ids
-    return [one for one in ids if hash_uniform(0, "uniform", key, one) < weights[one] / largest]
+    return [sample_id for sample_id in ids if hash_uniform(0, "uniform", key, sample_id) < weights[sample_id] / largest]
 
 
 def weigh_samples(
@@ -170,9 +170,9 @@ def joint_weights(first: SampleWeights, second: SampleWeights, ids: Iterable[str
     common = first.ids & second.ids & frozenset(ids)
     if first.equal_answers != second.equal_answers:
         raise BadValueError(_TWO_DRAWS)
-    restricted = [one.restrict(common) for one in (first, second)]
-    tables = [one.relative_weights for one in restricted]
-    if all(tables) and not _are_equal(tables[0][one] / tables[1][one] for one in common):
+    restricted = [drawn.restrict(common) for drawn in (first, second)]
+    tables = [drawn.relative_weights for drawn in restricted]
+    if all(tables) and not _are_equal(tables[0][sample_id] / tables[1][sample_id] for sample_id in common):
         raise BadValueError(_TWO_DRAWS)
     return restricted[1] if tables[1] else restricted[0]
 
@@ -230,8 +230,8 @@ def _recorded_draws(draws: Mapping[str, list[LabelDraw]], names: Iterable[str]) 
     """The different draws of a run; of draws that begin with one another, the longest."""
     found: list[LabelDraw] = []
     of_run = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
-    for draw in sorted(of_run, key=lambda one: -len(one.drawn_items)):
-        if not any(draw.drawn_items == one.drawn_items[: len(draw.drawn_items)] for one in found):
+    for draw in sorted(of_run, key=lambda drawn: -len(drawn.drawn_items)):
+        if not any(draw.drawn_items == other.drawn_items[: len(draw.drawn_items)] for other in found):
             found.append(draw)
     return found
 
@@ -251,7 +251,7 @@ def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset
     strata_text = f", by {draw.stratify}" if draw.stratify else ""
     note = f"{len(ids)} labelled of {len(draw.drawn_items)} drawn at random from {draw.population} answers{strata_text}"
     probabilities, share = draw.probabilities(), len(ids) / len(draw.drawn_items)
-    stored = any(one.probability is not None for one in draw.drawn_items)
+    stored = any(drawn.probability is not None for drawn in draw.drawn_items)
     notes = [note, *_gap_notes(draw, {label.sample_id for label in labels})]
     if draw.equal_answers:
         equal = _samples(len(draw.equal_answers))
@@ -260,7 +260,7 @@ def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset
         ids,
         draws=(draw,),
         strata_weights=draw.weights(sorted(ids)) if draw.stratify and ids else None,
-        probabilities={one: probabilities[one] * share for one in sorted(ids)} if stored else None,
+        probabilities={sample_id: probabilities[sample_id] * share for sample_id in sorted(ids)} if stored else None,
         notes=tuple(notes),
         labelled=everything,
         extended=any(label.draw in draw.extends for label in labels),
@@ -290,13 +290,17 @@ def representative_labels(
         by_run.setdefault("" if names else label.run or "", []).append(label)
     for run, own in by_run.items():
         recorded = _recorded_draws(draws, names or ([run] if run else draws))
-        known = {one: each for draw in recorded for one, each in draw.probabilities().items()}
-        known |= {one: each for found in _named_draws(own, recorded).values() for one, each in found.items()}
+        known = {sample_id: each for draw in recorded for sample_id, each in draw.probabilities().items()}
+        known |= {
+            sample_id: each for found in _named_draws(own, recorded).values() for sample_id, each in found.items()
+        }
         ids = list(dict.fromkeys(label.sample_id for label in own if not known or label.sample_id in known))
         if known and ids:
             stratified = any(draw.stratify for draw in recorded)
             key = recorded[0].id if recorded else ""
-            ids = _thin(ids, {one: 1 / known[one] for one in ids}, key, _MAX_RATIO if stratified else 1.0)
+            ids = _thin(
+                ids, {sample_id: 1 / known[sample_id] for sample_id in ids}, key, _MAX_RATIO if stratified else 1.0
+            )
         chosen = set(ids)
         yield from (label for label in own if label.sample_id in chosen)
 
@@ -305,7 +309,9 @@ def _of_several(
     recorded: Sequence[LabelDraw], named: Mapping[str, Mapping[str, float]], everything: frozenset[str]
 ) -> SampleWeights:
     """Several draws with equal probabilities are together a random sample; others cannot be combined."""
-    drawn = {draw.id: draw.probabilities() for draw in recorded} | {name: dict(one) for name, one in named.items()}
+    drawn = {draw.id: draw.probabilities() for draw in recorded} | {
+        name: dict(probabilities) for name, probabilities in named.items()
+    }
     partial = {draw.id for draw in recorded if draw.equal_answers}
     for name, probabilities in drawn.items():
         if name in partial or not _are_equal(probabilities.values()):

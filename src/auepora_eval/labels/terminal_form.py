@@ -56,7 +56,7 @@ class LabelFile:
 
     def labels(self) -> list[Label]:
         """The existing labels of this annotator for this run, in order."""
-        return [one for one in self._entries() if isinstance(one, Label)]
+        return [entry for entry in self._entries() if isinstance(entry, Label)]
 
     def labels_by_item(self, scale: LabelScale | None) -> dict[ItemKey, GivenLabel | None]:
         """The existing labels by item, ``None`` for a skip.
@@ -67,30 +67,30 @@ class LabelFile:
         entries = self._entries()
         if self.journal.closed is not None:
             raise DataFileError(self.path, None, "labelling is closed; label a new draw into another file")
-        for one in entries:
-            assert one.key is not None
-            run = "" if self.other_run is None else one.key.run or ""
+        for entry in entries:
+            assert entry.key is not None
+            run = "" if self.other_run is None else entry.key.run or ""
             label = None
-            if isinstance(one, Label):
-                label = GivenLabel(self._check_value(one, scale), one.comment)
-            elif one.is_unclear:
-                label = GivenLabel(UNCLEAR, one.comment)
-            found[one.key.sample_id, run] = label
+            if isinstance(entry, Label):
+                label = GivenLabel(self._check_value(entry, scale), entry.comment)
+            elif entry.is_unclear:
+                label = GivenLabel(UNCLEAR, entry.comment)
+            found[entry.key.sample_id, run] = label
         return found
 
     def _entries(self) -> list[Label | LabelEvent]:
         """The existing labels and skips of this session, in order."""
         self.journal.refresh()
-        entries = [one for one in self.journal.entries(self.annotator) if self._belongs_to_session(one)]
-        for one in entries:
-            if not isinstance(one, Label):
+        entries = [entry for entry in self.journal.entries(self.annotator) if self._belongs_to_session(entry)]
+        for entry in entries:
+            if not isinstance(entry, Label):
                 continue
-            if (one.provenance == "model") != (self.provenance == "model"):
+            if (entry.provenance == "model") != (self.provenance == "model"):
                 raise DataFileError(
                     self.path,
                     None,
-                    f"{self.annotator!r} has labels of provenance {one.provenance!r} in it, and this session would add "
-                    f"{self.provenance!r}; name another --annotator, or label into another file",
+                    f"{self.annotator!r} has labels of provenance {entry.provenance!r} in it, and this session would "
+                    f"add {self.provenance!r}; name another --annotator, or label into another file",
                 )
         return entries
 
@@ -98,7 +98,14 @@ class LabelFile:
         """Append a label, a skip, or the retraction of one; it is on disk on return."""
         at = self.clock()
         run = change.run or self.run
-        key = LabelKey(change.sample_id, self.annotator, run, self.metric, self.adjudicated, self.chosen)
+        key = LabelKey(
+            change.sample_id,
+            self.annotator,
+            run=run,
+            metric=self.metric,
+            adjudicated=self.adjudicated,
+            chosen=self.chosen,
+        )
         if change.is_removal:
             # The skip of an answer that was labelled later is not in force any more.
             if change.given is not None or isinstance(self.journal.find(key), LabelEvent):
@@ -115,11 +122,11 @@ class LabelFile:
         return Label(
             change.sample_id,
             given.label,
-            self.annotator,
-            change.run or self.run,
-            self.metric,
-            self.provenance,
-            self.adjudicated,
+            annotator=self.annotator,
+            run=change.run or self.run,
+            metric=self.metric,
+            provenance=self.provenance,
+            adjudicated=self.adjudicated,
             tuning=self.tuning,
             comment=given.comment,
             at=at,
@@ -252,7 +259,7 @@ def rubric(scale: LabelScale | None) -> str:
 
 def _item(state: FormState, item: LabelItem) -> Iterator[str]:
     """Documents first, so that question and answer are next to the prompt."""
-    documents = [one for one in item.evidence if one.rank is not None or not state.blind]
+    documents = [document for document in item.evidence if document.rank is not None or not state.blind]
     retrieved = sum(document.rank is not None for document in documents)
     if not documents:
         yield "Nothing was retrieved."

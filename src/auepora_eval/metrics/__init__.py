@@ -6,7 +6,8 @@
 * ``answer_base``, ``answer_match``, ``rouge``, ``bleu_chrf``, ``grounding``, ``structured``: metrics of the answer
 * ``citations``, ``citation_support``: citations, their support, and nuggets
 * ``judged_base``, ``claims``, ``context_judged``, ``generation_llm_judge``: metrics by a judge
-* ``judge_metric``, ``answer_judged``, ``rubric``: metrics by a judge that are a prompt, and rubrics of samples
+* ``rated_inputs``, ``judge_metric``, ``answer_judged``: inputs that a judge rates, and metrics that are a prompt
+* ``rubric``: rubrics of samples
 * ``semantic``, ``bertscore``: metrics by a local model
 * ``abstention``, ``robustness``, ``false_documents``: refusals, noisy questions, false documents
 * ``wrappers``, ``attribution``: metrics computed from other metrics

@@ -36,7 +36,7 @@ MODULES = {
     "counterfactual_consistency": "robustness",
     "cross_encoder_similarity": "semantic",
     "distinct_n": "diversity",
-    "edited_answer": "answer_edits",
+    "edited_answer": "composite",
     "embedding_context_redundancy": "semantic",
     "embedding_context_relevance": "semantic",
     "embedding_similarity": "semantic",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import metadata
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.metrics_base import BatchMetric, SampleMetric, declare, set_metadata
+from ..core.metrics_base import BatchMetric, SampleMetric, declare, set_metadata, with_option
 from ..core.registry import ConfiguredMetric
 from ..core.scores import CHARACTERS, Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
@@ -25,13 +24,14 @@ from ..features.texts import (
     Mask,
     Role,
     Source,
+    answers,
     has_empty_reference,
     no_response,
     reference_texts,
     script_parts,
     text_cuts,
 )
-from ..runtime.imports import IMPORT_PATH, import_object
+from ..runtime.imports import IMPORT_PATH, CodeNotLoadedError, import_object
 from ..text.scripts import is_unspaced
 from ..text.tokenizers import (
     ByteTokenizer,
@@ -108,6 +108,19 @@ class AnswerMetric(ConfiguredMetric):
         """The outcome of an answer by its plain definition."""
 
 
+def metadata_texts(sample: EvaluationSample, key: str) -> list[str] | None:
+    """The texts under a key of the metadata: a string or a list of strings; ``None`` for anything else."""
+    if not isinstance(sample.metadata, Mapping):
+        return None
+    value = sample.metadata.get(key)
+    if value is None:
+        return []
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        return None
+    return list(texts)
+
+
 @dataclass(frozen=True)
 class AnnotatedMetric(ConfiguredMetric, SampleMetric):
     """A metric of samples with a certain annotation, which ``applies`` looks for."""
@@ -139,6 +152,10 @@ class EvidenceMetric(BatchMetric):
         if self.evidence_source == "relevant":
             return list(sample.relevant_docs or [])
         return [item.doc for item in output.retrieved[: self.k]]
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the documents have text."""
+        return any(document.text for document in self.evidence_documents(sample, output))
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """Skips samples without relevant documents, if these are the evidence."""
@@ -177,6 +194,11 @@ class ReferencedMetric(AnswerMetric):
             masks["empty_reference"] = np.array(list(map(has_empty_reference, batch.samples)), np.bool_)
         return masks
 
+    def score_alone(self, batch: Batch, value: Callable[[EvaluationSample, str], float]) -> Scores:
+        """The scores of a batch by a function of a sample and its answer."""
+        values = [value(sample, answer) for sample, answer in zip(batch.samples, answers(batch), strict=True)]
+        return self.outcome(batch, np.array(values), skip=self.without_reference(batch))
+
     def skips(self, sample: EvaluationSample) -> str | None:
         """A sample without a reference, or with an empty one that is no answer either, is skipped."""
         if self.role == "query":
@@ -198,14 +220,8 @@ class ComparedMetric(ReferencedMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Name and target depend on ``compare_to``, not on the class.
-        plain = self.name.removesuffix("_answer").removesuffix("_query")
         if self.compare_to == "query":
             object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
-            object.__setattr__(self, "name", f"{plain}_query")
-        elif plain != self.name:
-            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
-            object.__setattr__(self, "name", f"{plain}_answer")
 
     @property
     def role(self) -> Role:
@@ -249,7 +265,7 @@ def named_tokenizer(name: str, *, stem: bool = False) -> Tokenizer:
     try:
         function = import_object(_IMPORTED.get(name, name))
     except BadValueError as error:
-        if not name.startswith("jieba"):
+        if isinstance(error, CodeNotLoadedError) or not name.startswith("jieba"):
             raise
         raise MissingDependencyError(
             "jieba", purpose=f"the tokenizer '{name}'", install="'auepora-eval[zh]'"
@@ -339,9 +355,7 @@ class TokenizedMetric(BatchMetric):
 
     def with_characters(self) -> Self:
         """The metric for samples in a script without spaces."""
-        clone = copy.copy(self)
-        object.__setattr__(clone, "tokenizer", "char")
-        return clone
+        return with_option(self, "tokenizer", "char")
 
     def for_sample(self, sample: EvaluationSample, output: SystemOutputs) -> Self:
         """The metric as it cuts the texts of one sample."""

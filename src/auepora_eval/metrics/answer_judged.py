@@ -17,7 +17,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, respon
 from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
 from ..stats.intervals import Bools, Floats, interval_ends, mean_interval
-from .judge_metric import JudgedInput, RatedInputsMetric, input_skips
+from .rated_inputs import JudgedInput, RatingMetric, input_skips
 
 _EMPTY_QUERY = {"empty_query": "the query has no text"}
 _ANY_REFERENCE = (
@@ -35,7 +35,7 @@ _EXACT_NUMBERS = (
 
 
 @dataclass(frozen=True)
-class _JudgedAnswer(RatedInputsMetric):
+class _JudgedAnswer(RatingMetric):
     """A metric in which a judge is shown the question and the answer, perhaps with more."""
 
     fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "answer")
@@ -157,7 +157,7 @@ _ROWS = ("sufficient", "insufficient")
 
 @register("llm_context_sufficiency", at="k")
 @dataclass(frozen=True)
-class LLMContextSufficiency(RatedInputsMetric):
+class LLMContextSufficiency(RatingMetric):
     r"""Whether a plausible answer could be derived from the first k retrieved documents alone, as judged: 1 or 0.
 
     .. math:: [\text{the documents suffice for an answer}]
@@ -234,13 +234,13 @@ class LLMContextSufficiency(RatedInputsMetric):
 def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[BatchMetric, Scores] | None:
     """``llm_correctness``, else the first 0/1 metric of the correctness of answers."""
     suitable = [
-        (one, scores)
-        for one, scores in others
-        if one.target is TargetCategory.GENERATION_CORRECTNESS
-        and one.higher_is_better
-        and "response" in one.metadata.reads
-        and not one.is_paired
-        and (isinstance(one, LLMCorrectness) or one.metadata.binary)
+        (metric, scores)
+        for metric, scores in others
+        if metric.target is TargetCategory.GENERATION_CORRECTNESS
+        and metric.higher_is_better
+        and "response" in metric.metadata.reads
+        and not metric.is_paired
+        and (isinstance(metric, LLMCorrectness) or metric.metadata.binary)
     ]
     return min(suitable, key=lambda pair: not isinstance(pair[0], LLMCorrectness), default=None)
 
@@ -249,9 +249,9 @@ def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[Floa
     """Per sample whether the system declined, NaN where unknown, and the metrics that say so."""
     refused, names = np.full(n, np.nan), []
     for base_name in ("llm_refusal", "over_refusal_rate", "negative_rejection_rate"):
-        for one, scores in others:
-            if one.base_name == base_name:
-                names.append(one.name)
+        for metric, scores in others:
+            if metric.base_name == base_name:
+                names.append(metric.name)
                 known = np.isnan(refused) & (scores.status == Status.SCORED)
                 refused = np.where(known, scores.values, refused)
     return refused, tuple(names)

@@ -19,7 +19,6 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, respon
 from ..errors import BadValueError
 from ..features.texts import (
     GoldSide,
-    Integers,
     TokenPairs,
     answers,
     best_pairs,
@@ -44,13 +43,6 @@ from ..text.tokenizers import (
 )
 from .answer_base import AnswerMetric, Floats, ReferencedMetric, TokenizedMetric, overlap_scores, tokenizer_label
 from .overlap import Overlap, Tokenize, answer_relevance, contains_all, exact_match, rouge_1, token_f1, tokenize_answer
-
-
-def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
-    """``bag_f1`` of each pair."""
-    values, _, _ = overlap_scores(common, answer, reference)
-    values[(answer == 0) & (reference == 0)] = 1.0
-    return values
 
 
 @dataclass(frozen=True)
@@ -159,16 +151,14 @@ class ExactMatch(_NormalisedMetric):
     def score_tokens(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
         if self.slots is not None:
-            pairs = zip(batch.samples, answers(batch), strict=True)
-            values = np.array([self._slot_value(sample, answer) for sample, answer in pairs])
-            return self.outcome(batch, values, skip=self.without_reference(batch))
+            return self.score_alone(batch, self._slot_value)
         sides = token_pairs(batch, self.words, "reference")
         given, wanted = sides.answers, sides.references
         alike = given.counts == wanted.counts
         candidates = np.flatnonzero(alike)
         # Tokens are compared only where their numbers agree; two empty texts are equal.
-        one, other = given.take(candidates), wanted.take(candidates)
-        differing = np.bincount(one.rows[one.ids != other.ids], minlength=len(candidates))
+        left, other = given.take(candidates), wanted.take(candidates)
+        differing = np.bincount(left.rows[left.ids != other.ids], minlength=len(candidates))
         alike[candidates] = differing == 0
         return self.best(batch, alike.astype(np.float64), sides)
 
@@ -193,7 +183,7 @@ class _TokenOverlap(_NormalisedMetric):
     """Tokens that this text contains do not count."""
     both_empty: Literal[0, 1] = field(default=1, kw_only=True)
     """The value where neither side has a token."""
-    closed: tuple[str, ...] = field(default=(), kw_only=True)
+    closed: tuple[str, ...] = field(default=(), kw_only=True, metadata={"convert": tuple})
     """Answers that match only themselves, normalised: yes and no."""
 
     part: ClassVar[Part] = "f1"
@@ -205,10 +195,6 @@ class _TokenOverlap(_NormalisedMetric):
             "closed": SignatureOption("closed", unless=()),
         }
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "closed", tuple(self.closed))
-        super().__post_init__()
 
     @property
     def words(self) -> Tokenizer:
@@ -254,8 +240,7 @@ class _TokenOverlap(_NormalisedMetric):
             return 0.0
         if overlap.answer_size == overlap.reference_size == 0:
             return float(self.both_empty)
-        value: float = getattr(overlap, self.part)
-        return value
+        return float(getattr(overlap, self.part))
 
 
 @register("token_f1")
@@ -360,8 +345,8 @@ class AnswerRelevance(TokenizedMetric, AnswerMetric):
         """F1 of each answer with its query."""
         words = self.words
         given, query = token_ids(batch, words, "answers").counts, token_ids(batch, words, "query").counts
-        values = bag_f1s(shared_ngrams(batch, words, "query", 1), given, query)
-        return self.outcome(batch, values, skip={"empty_query": query == 0})
+        f1, _, _ = overlap_scores(shared_ngrams(batch, words, "query", 1), given, query)
+        return self.outcome(batch, f1, skip={"empty_query": query == 0})
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """A query without words is skipped."""
@@ -432,7 +417,7 @@ class Containment(ConfiguredMetric, SampleMetric):
         words = self._words_of(sample)
         answer = response_text(output)
         if self.norm == "popqa":
-            alternatives = [[_popqa_spellings(names) for names in slots] for slots in alternatives]
+            alternatives = [list(map(_popqa_spellings, slots)) for slots in alternatives]
         if self.slots == "all":
             return Score(max(contains_all(answer, slots, words) for slots in alternatives))
         text = " ".join(words(answer))
@@ -496,7 +481,10 @@ def reference_slots(sample: EvaluationSample) -> list[list[Sequence[str]]] | Non
 def _spellings(slots: Any) -> list[Sequence[str]] | None:
     if not isinstance(slots, (list, tuple)):
         return None
-    spellings = [[slot] if isinstance(slot, str) else slot for slot in slots]
-    if not all(isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) for names in spellings):
-        return None
+    spellings: list[Sequence[str]] = []
+    for slot in slots:
+        names = [slot] if isinstance(slot, str) else slot
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            return None
+        spellings.append(names)
     return spellings

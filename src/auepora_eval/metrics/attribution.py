@@ -203,11 +203,9 @@ class FailureAttribution(RefusalDetectionMetric):
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
         counts = self.active_conventions.on_system_failure == "worst"
         has_cause = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)
-        names = list(CAUSES)
-        keys = [
-            names[cause] if known else None for cause, known in zip(causes.tolist(), has_cause.tolist(), strict=True)
-        ]
-        return replace(scores, stats=one_of, keys=tuple(keys))
+        keys = np.array(list(CAUSES), dtype=object)[causes]
+        keys[~has_cause] = None
+        return replace(scores, stats=one_of, keys=tuple(keys.tolist()))
 
     def _unsupported(self, batch: Batch, support: BatchMetric, mask: Mask) -> tuple[Mask, Mask]:
         """Masks of the answers that the context does not support, and of those not measured."""

@@ -27,6 +27,7 @@ from ..features.texts import Integers, Mask, answers, reference_texts
 from ..models.encoding import OUT_OF_MEMORY, TokenColumn, TokenEncoder, run_in_batches
 from ..models.loading import Device, ModelSource, Precision, layer_count, load_layers
 from ..options import Lt, NonNegativeInt, problem_of
+from ..text.vocabulary import concatenate_ranges
 from .answer_base import Floats, SkipMasks
 from .semantic import COMPARED_TO, SemanticMetricBase, note_truncation
 
@@ -103,21 +104,6 @@ def document_frequencies(texts: Iterable[Integers]) -> Counter[int]:
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Precision, recall and F1 of unrelated texts, for rescaling."""
-
-    precision: float
-    recall: float
-    f1: float
-
-    def rescale(self, values: Floats) -> Floats:
-        """Rescale rows of precision, recall and F1 so that the baseline is 0 and 1 stays 1."""
-        base = np.array([self.precision, self.recall, self.f1])
-        scaled: Floats = (values - base) / (1 - base)
-        return scaled
-
-
 def baseline_name(path: str) -> str:
     """A baseline file as a signature shows it: its name and a hash of its content, without its folder."""
     file = Path(path)
@@ -127,8 +113,8 @@ def baseline_name(path: str) -> str:
         return file.name.replace("|", "/")
 
 
-def read_baseline(path: str | Path, layer: int) -> Baseline:
-    """The baseline of a layer from a file in the format of the bert-score package: LAYER,P,R,F."""
+def read_baseline(path: str | Path, layer: int) -> Sequence[float]:
+    """The precision, recall and F1 of unrelated texts, by layer, from a file of the bert-score package: LAYER,P,R,F."""
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
@@ -139,7 +125,7 @@ def read_baseline(path: str | Path, layer: int) -> Baseline:
             if int(float(row[0])) == layer:
                 values = [float(value) for value in row[1:4]]
                 if len(values) == 3 and all(value < 1 for value in values):
-                    return Baseline(*values)
+                    return values
                 raise ValueError
         except (ValueError, IndexError) as error:
             raise DataFileError(path, number, "a row of a baseline is LAYER,P,R,F, numbers below 1") from error
@@ -201,7 +187,8 @@ class _SimilarityBuffer:
         counts = tokens.counts[texts]
         self.ends = np.cumsum(counts)
         self.starts = self.ends - counts
-        self.ids = tokens.ids[_ranges(tokens.starts[texts], counts)]
+        starts = tokens.starts[texts]
+        self.ids = tokens.ids[concatenate_ranges(starts, starts + counts)]
         self.similarities = np.zeros(len(self.ids), np.float32)
 
 
@@ -233,7 +220,8 @@ def _match_block(
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             is_token = np.arange(values.shape[1]) < counts[texts][:, None]
             token_similarities = np.clip(values.cpu().numpy()[is_token], 0.0, 1.0)
-            side.similarities[_ranges(side.starts[pairs[rows]], counts[texts])] = token_similarities
+            starts = side.starts[pairs[rows]]
+            side.similarities[concatenate_ranges(starts, starts + counts[texts])] = token_similarities
     return missing
 
 
@@ -277,15 +265,8 @@ def _blocks(tokens: TokenColumn, left: Integers, right: Integers, *, max_tokens:
 
 
 def _select(tokens: TokenColumn, rows: Integers) -> TokenColumn:
-    counts = tokens.counts[rows]
-    return TokenColumn(tokens.ids[_ranges(tokens.starts[rows], counts)], np.cumsum(counts), tokens.cut[rows])
-
-
-def _ranges(starts: Integers, counts: Integers) -> Integers:
-    """The indices of several ranges, concatenated."""
-    ends = np.cumsum(counts)
-    places: Integers = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-    return places
+    ids = tokens.ids[concatenate_ranges(tokens.starts[rows], tokens.ends[rows])]
+    return TokenColumn(ids, np.cumsum(tokens.counts[rows]), tokens.cut[rows])
 
 
 def token_weights(side: TokenMatches, weights: Floats) -> Floats:
@@ -391,15 +372,15 @@ class BertScoreMetric(SemanticMetricBase):
         return [*(float(value) for value in self._rescaled(np.zeros((1, 3)))[0]), 0.0]
 
     def _rescaled(self, values: Floats) -> Floats:
-        if self.baseline is None:
+        """Rows of precision, recall and F1, rescaled so that the baseline is 0 and 1 stays 1."""
+        given = self.baseline
+        if given is None:
             return values
-        baseline = self.baseline
-        layer = self.num_layers
-        if isinstance(baseline, str):
-            found = read_baseline(baseline, BEST_LAYERS.get(self.model_type, 0) if layer is None else layer)
-        else:
-            found = Baseline(*baseline)
-        return found.rescale(values)
+        if isinstance(given, str):
+            best = BEST_LAYERS.get(self.model_type, 0)
+            given = read_baseline(given, best if self.num_layers is None else self.num_layers)
+        baseline = np.array(given)
+        return np.asarray((values - baseline) / (1 - baseline))
 
     def require_ready(self) -> None:
         """Raise unless the packages, the model with its layer, and the baseline are available."""
@@ -439,18 +420,10 @@ class BertScoreMetric(SemanticMetricBase):
         stats = np.array(scores.stats)
         rows = np.flatnonzero(scores.status == Status.SCORED)
         for row in rows.tolist():
-            values = [
-                _f1(
-                    *(
-                        _mean(side, idf_weights(side.ids, frequencies, len(texts)))
-                        for side in (pair.answer, pair.reference)
-                    )
-                )
-                for pair in scores.keys[row]
-                if not pair.is_empty
-            ]
+            pairs = [pair for pair in scores.keys[row] if not pair.is_empty]
+            values = [_weighted_f1(pair, frequencies, len(texts)) for pair in pairs]
             best = np.max(values, axis=0) if values else np.zeros(3)
-            if len(values) < len(scores.keys[row]):
+            if len(pairs) < len(scores.keys[row]):
                 best = np.maximum(best, 0.0)
             stats[row, :3] = best
         stats[rows, :3] = self._rescaled(stats[rows, :3])
@@ -536,7 +509,7 @@ def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str
 
 def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
     first, second = encoder.tokens([given]), encoder.tokens([text])
-    kept = [uniform_weights(one.ids, encoder.special_token_ids) > 0 for one in (first, second)]
+    kept = [uniform_weights(tokens.ids, encoder.special_token_ids) > 0 for tokens in (first, second)]
     if not all(some.any() for some in kept):
         return 0.0, 0.0, 0.0
     (left, _), (right, _) = encoder.vectors(first), encoder.vectors(second)
@@ -575,8 +548,11 @@ def _split_pairs(side: TokenMatches) -> list[TokenMatches]:
     ]
 
 
-def _mean(side: TokenMatches, weights: Floats) -> float:
-    return float(weighted_means(side, weights)[0])
+def _weighted_f1(pair: _MatchedPair, frequencies: Mapping[int, int], texts: int) -> tuple[float, float, float]:
+    """Precision, recall and F1 of a pair, tokens weighted by their rarity among these texts."""
+    sides = (pair.answer, pair.reference)
+    precision, recall = (weighted_means(side, idf_weights(side.ids, frequencies, texts))[0] for side in sides)
+    return _f1(float(precision), float(recall))
 
 
 def _f1(precision: float, recall: float) -> tuple[float, float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from ..core.derivation import (
     is_recording,
     quote_text,
 )
-from ..core.metrics_base import declare
+from ..core.metrics_base import declare, with_option
 from ..core.reduce import Mean, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -32,7 +31,6 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, MissingDependencyError
 from ..features.texts import (
     Integers,
-    answers,
     best_pairs,
     reference_texts,
     select_pairs,
@@ -44,7 +42,7 @@ from ..features.texts import (
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from ..runtime.imports import IMPORT_PATH
 from ..text.ngrams import ngram_counts
-from ..text.script_tokens import bleu_tokenization
+from ..text.scripts import bleu_tokenization
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
 from .answer_base import Floats, ReferencedMetric, named_tokenizer
 from .overlap import ngrams, tokenize_answer
@@ -164,9 +162,8 @@ def bleu_of_rows(counts: Integers, *, smooth_method: Smooth, smooth_value: float
             precision[none] = (100.0 / (halving * safe))[none]
         elif smooth_method == "floor":
             precision[none] = (100.0 * smooth_value / safe)[none]
-        logarithms.append(
-            [_log(value) if counted else 0.0 for value, counted in zip(precision.tolist(), open_.tolist(), strict=True)]
-        )
+        every = [_log(value) for value in precision.tolist()]
+        logarithms.append(np.where(open_, every, 0.0).tolist())
         used += open_
     any_match = counts[:, 2 : 2 + orders].any(axis=1)
     # Summed by sum(), as sacrebleu does: since Python 3.12 it rounds once, unlike repeated addition.
@@ -260,11 +257,10 @@ class BleuScore(ReferencedMetric):
         super().__post_init__()
         if self.level == "corpus" and (self.only_order or not self.brevity):
             raise BadValueError("'brevity: false' and 'only_order' go with 'level: sample'")
-        value = SMOOTH_VALUES[self.smooth_method] if self.smooth_value is None else self.smooth_value
         if self.smooth_value is not None and self.smooth_method in ("exp", "none"):
             raise BadValueError(f"smooth_method '{self.smooth_method}' takes no smooth_value; leave it out")
         _ = self.words  # an unknown tokeniser is an error here, not when scoring
-        reducer = Mean() if self.level == "sample" else CorpusBleu(self.smooth_method, float(value))
+        reducer = Mean() if self.level == "sample" else CorpusBleu(self.smooth_method, self._smooth_value)
         object.__setattr__(self, "reducer", reducer)
 
     @property
@@ -298,11 +294,7 @@ class BleuScore(ReferencedMetric):
         return self._with_tokens(tokens) if self.decides_tokens else self
 
     def _with_tokens(self, tokenize: str) -> Self:
-        if tokenize == "13a":
-            return self
-        clone = copy.copy(self)
-        object.__setattr__(clone, "tokenize", tokenize)
-        return clone
+        return self if tokenize == "13a" else with_option(self, "tokenize", tokenize)
 
     @property
     def worst_stats(self) -> tuple[float, ...]:
@@ -323,9 +315,7 @@ class BleuScore(ReferencedMetric):
     def score(self, batch: Batch) -> Scores:
         """Sentence BLEU of each answer, and its counts."""
         if self.level == "sample":
-            pairs = zip(batch.samples, answers(batch), strict=True)
-            alone = np.array([self._value_alone(sample, answer) for sample, answer in pairs])
-            return self.outcome(batch, alone, skip=self.without_reference(batch))
+            return self.score_alone(batch, self._value_alone)
         given, texts = token_ids(batch, self.words, "answers"), token_ids(batch, self.words, "reference")
         matches = shared_with_references(batch, self.words, "reference")
         orders = range(1, self.max_order + 1)
@@ -356,11 +346,10 @@ class BleuScore(ReferencedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence BLEU by the plain definition."""
-        if self.level == "sample":
-            tokenize_answer(answer, self.words.tokenize, "Tokens")
-            return Score(self._value_alone(sample, answer))
         words = self.words.tokenize
         tokens = tokenize_answer(answer, words, "Tokens")
+        if self.level == "sample":
+            return Score(self._value_alone(sample, answer))
         counts = bleu_counts(tokens, list(map(words, sample.references)), self.max_order)
         smooth, value = self.smooth_method, self._smooth_value
         return Score(bleu_of_counts(counts, smooth_method=smooth, smooth_value=value, effective_order=True))
@@ -515,7 +504,7 @@ class ChrF(ReferencedMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence chrF by the plain definition."""
         every = [(self._plain_counts(answer, reference), reference) for reference in sample.references]
-        counts, reference = max(every, key=lambda one: chrf_of_counts(one[0], self.beta))
+        counts, reference = max(every, key=lambda counted: chrf_of_counts(counted[0], self.beta))
         value = chrf_of_counts(counts, self.beta)
         if is_recording():
             self._record(answer, reference, counts, value)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -140,10 +141,11 @@ class CitationSupportMetric(VerdictMetric):
             return Score.skip("empty_answer")
         if not any(sentence.citations for sentence in sentences) and output.citations:
             return Score.skip("whole_answer")
-        judged = [judged_citation for sentence in sentences for judged_citation in self.judged_citations(sentence)]
-        if any(not (output.retrieved[one.place].doc.text or "").strip() for one in judged if one.place is not None):
+        judged = chain.from_iterable(self.judged_citations(sentence) for sentence in sentences)
+        cited = [output.retrieved[citation.place].doc for citation in judged if citation.place is not None]
+        if not all((document.text or "").strip() for document in cited):
             return Score.skip("no_text")
-        if all(one.place is None for one in judged):
+        if not cited:
             return Rating((0.0,), counts=_citation_counts(sentences))
         return None
 
@@ -171,14 +173,13 @@ class CitationSupportMetric(VerdictMetric):
         """The answer, its sentences and their citations."""
         super().add_input_steps(steps, sample, output, evaluations)
         ids = [item.doc.doc_id for item in output.retrieved]
-        rows = [
-            (
-                sentence.text,
-                ", ".join(f"{one.written} (not there)" if one.place is None else ids[one.place] for one in cited),
-            )
-            for sentence in self._sentences(output) or ()
-            for cited in [sentence.citations]
-        ]
+
+        def cited_ids(citations: Sequence[Citation]) -> Iterator[str]:
+            for citation in citations:
+                yield f"{citation.written} (not there)" if citation.place is None else ids[citation.place]
+
+        sentences = self._sentences(output) or ()
+        rows = [(sentence.text, ", ".join(cited_ids(sentence.citations))) for sentence in sentences]
         steps.table("The sentences of the answer, and what they cite", ("sentence", "cites"), rows)
 
     def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:
@@ -200,7 +201,7 @@ class CitationSupportMetric(VerdictMetric):
 def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
     cited = [citation for sentence in sentences for citation in sentence.citations]
     uncited = sum(not sentence.citations for sentence in sentences)
-    return len(sentences), len(cited), uncited, sum(one.place is None for one in cited)
+    return len(sentences), len(cited), uncited, sum(citation.place is None for citation in cited)
 
 
 # --- ALCE ------------------------------------------------------------------------------------------------------------
@@ -486,7 +487,7 @@ class NuggetRecall(VerdictMetric):
         nuggets = _nuggets(evaluation.sample) or []
         batches = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
         verdicts = await gather_all(
-            evaluation.verify([one.text for one in batch], evaluation.answer) for batch in batches
+            evaluation.verify([nugget.text for nugget in batch], evaluation.answer) for batch in batches
         )
         levels = [float(verdict.level) for batch in verdicts for verdict in batch]
         scores = nugget_scores([(nugget.importance, level) for nugget, level in zip(nuggets, levels, strict=True)])

@@ -8,7 +8,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Annotated
+from itertools import chain
+from typing import Annotated, ClassVar, Literal
 
 from ..core.conventions import SignatureOption
 from ..core.derivation import (
@@ -50,7 +51,7 @@ def cited_ids(output: SystemOutputs) -> set[str] | None:
     if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
     lists = [sentence["citations"] for sentence in sentences if sentence.get("citations") is not None]
-    return None if sentences and not lists else {doc_id for cited in lists for doc_id in require_ids(cited)}
+    return None if sentences and not lists else set(chain.from_iterable(require_ids(cited) for cited in lists))
 
 
 @dataclass(frozen=True)
@@ -162,11 +163,9 @@ class CitationCoverage(CitationMetric):
         known: Set[str] = self._known
         if self.corpus_ids is None:
             known = {item.doc.doc_id for item in output.retrieved}
-        add_table(
-            "Compared with the corpus given" if self.corpus_ids is not None else "Compared with what was retrieved",
-            ("cited", "is"),
-            ((doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)),
-        )
+        marks = dict.fromkeys(cited, "unknown") | dict.fromkeys(cited & known, "known")
+        corpus = "what was retrieved" if self.corpus_ids is None else "the corpus given"
+        add_table(f"Compared with {corpus}", ("cited", "is"), sorted(marks.items()))
         if not cited:
             return Score(add_outcome("Nothing is cited", 0.0))
         return Score(add_outcome("An unknown id is cited", 0.0) if cited - known else add_outcome("All are known", 1.0))
@@ -186,6 +185,8 @@ class CitationCoverage(CitationMetric):
 class CitationGoldMetric(CitationMetric):
     """A metric that compares the cited ids with the relevant ones."""
 
+    divide_by: ClassVar[Literal["|C|", "|G|"]]
+    """The ids in the denominator: those that are cited, or the relevant ones."""
     metadata = declare(
         reads=frozenset({"response", "citations"}),
         requires=("relevant_docs",),
@@ -213,18 +214,14 @@ class CitationGoldMetric(CitationMetric):
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Hits over the metric's denominator."""
         gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
-        hits, denominator = cited & gold, self.denominator_ids(cited, gold)
+        hits = cited & gold
+        divisor = len({"|C|": cited, "|G|": gold}[self.divide_by])
         if is_recording():
             add_step(f"Relevant: {join_items(sorted(gold))}; |G| = {len(gold)}", len(gold))
             add_step(f"Both cited and relevant: {join_items(sorted(hits))}; {len(hits)} of them", len(hits))
-        side = "|C|" if denominator is cited else "|G|"
-        if not denominator:
-            return Score(add_outcome(f"{side} is 0", 0.0))
-        return Score(add_division(f"Both / {side}", len(hits), len(denominator)))
-
-    @abstractmethod
-    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """The ids counted in the denominator."""
+        if not divisor:
+            return Score(add_outcome(f"{self.divide_by} is 0", 0.0))
+        return Score(add_division(f"Both / {self.divide_by}", len(hits), divisor))
 
 
 def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:
@@ -256,10 +253,7 @@ class CitationGoldPrecision(CitationGoldMetric):
             {"citation_gold_precision": {"conventions": "trec"}},
         ),
     )
-
-    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """What is cited."""
-        return cited
+    divide_by: ClassVar[Literal["|C|", "|G|"]] = "|C|"
 
 
 @register("citation_gold_recall")
@@ -281,7 +275,4 @@ class CitationGoldRecall(CitationGoldMetric):
             {"citation_gold_recall": {"min_relevance": 2}},
         ),
     )
-
-    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """What is relevant."""
-        return gold
+    divide_by: ClassVar[Literal["|C|", "|G|"]] = "|G|"

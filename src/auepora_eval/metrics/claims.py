@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff, SignatureOption, signature_number
@@ -18,7 +17,7 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.critic import Critic, JudgeClient
 from ..judge.nli import EntailmentFunction, NliModel
-from ..judge.prompting import Prompt, resolve_prompt
+from ..judge.prompting import Prompt
 from ..judge.ratings import Rating, critic_signature, gather_all, question_frames
 from ..judge.support import (
     bound_verifier,
@@ -86,7 +85,7 @@ def noise_sensitivity(correct: Verdicts, table: Sequence[Verdicts], relevant: Ve
     claims = len(correct)
     from_relevant = supported_by_any([row for row, useful in zip(table, relevant, strict=True) if useful], claims)
     from_any = supported_by_any(table, claims)
-    wrong = [not one for one in correct]
+    wrong = [not is_correct for is_correct in correct]
     relevant_noise = [bad and useful for bad, useful in zip(wrong, from_relevant, strict=True)]
     irrelevant_noise = [
         bad and in_documents and not useful
@@ -157,7 +156,7 @@ class ClaimEvaluation(StatementEvaluation):
             self._metric.judging_critic(),
             text,
             question=question_frames(self.sample),
-            prompt=self._metric.extraction_prompt,
+            prompt=self._metric.prompt_used,
             source_name=name,
             **self._request_options,
         )
@@ -179,7 +178,7 @@ class ClaimEvaluation(StatementEvaluation):
 
     async def check_support(self, claims: Sequence[str], by: Source) -> list[bool]:
         """Which claims a source supports, all its texts together."""
-        return [one.supported for one in await self.verify(claims, by)]
+        return [verdict.supported for verdict in await self.verify(claims, by)]
 
     async def check_by_document(self, claims: Sequence[str]) -> list[list[bool]]:
         """Which claims each document supports by itself."""
@@ -227,8 +226,7 @@ class ClaimMetric(StatementMetric):
     """A custom prompt for extracting claims: the path of a file, or a ``Prompt``."""
     support_prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt for verifying them."""
-    prompts_used: tuple[Prompt, Prompt] = field(init=False, repr=False)
-    """The prompts for extracting and for verifying claims, loaded."""
+    prompt_options: ClassVar[tuple[str, ...]] = ("claims_prompt", "support_prompt")
 
     metadata = declare(
         output_skips=frozenset({"no_claims"}),
@@ -244,18 +242,9 @@ class ClaimMetric(StatementMetric):
         critic, verifier = split_critic(self.critic, self.verifier)
         object.__setattr__(self, "critic", critic)
         object.__setattr__(self, "verifier", parse_verifier(verifier))
-        extraction = resolve_prompt(self.claims_prompt, otherwise="claims")
-        object.__setattr__(self, "prompts_used", (extraction, resolve_prompt(self.support_prompt, otherwise="support")))
         # Sentences need no extraction before they are verified.
         object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """The texts of prompt files, by the options that name them."""
-        options = {"claims_prompt": self.claims_prompt, "support_prompt": self.support_prompt}
-        prompts = zip(options.items(), self.prompts_used, strict=True)
-        return {key: prompt.source for (key, option), prompt in prompts if isinstance(option, (str, Path))}
 
     def required_fields(self) -> list[str]:
         """A reference answer, if samples without one are skipped."""
@@ -265,11 +254,6 @@ class ClaimMetric(StatementMetric):
     def known_verifier(self) -> Any:
         """The verifier, as far as it is resolved."""
         return bound_verifier(self.verifier)
-
-    @property
-    def extraction_prompt(self) -> Prompt:
-        """The prompt that asks for claims."""
-        return self.prompts_used[0]
 
     @property
     def verification_prompt(self) -> Prompt:
@@ -336,9 +320,10 @@ class ClaimMetric(StatementMetric):
     def add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:
         """Add the claims with their verdicts, the proportions and their combination."""
         for of, claims in evaluation.decomposed:
-            checked = [one for one in evaluation.checked if one.statements is claims and one.verdicts]
+            checked = [part for part in evaluation.checked if part.statements is claims and part.verdicts]
             if checked:
-                headers = ("claim", *(one.against.name for one in checked), *(("why",) if len(checked) == 1 else ()))
+                reasons = ("why",) if len(checked) == 1 else ()
+                headers = ("claim", *(part.against.name for part in checked), *reasons)
                 rows = [_row(claim, place, checked) for place, claim in enumerate(claims)]
                 steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
             else:
@@ -356,14 +341,14 @@ class ClaimMetric(StatementMetric):
     def judging_prompts(self) -> dict[str, Prompt]:
         """The prompts that the critic and the verifier answer."""
         verifier = {} if self.uses_nli else {"verifier": self.verification_prompt}
-        return {"critic": self.extraction_prompt, **verifier}
+        return {"critic": self.prompt_used, **verifier}
 
     def signature_options(self) -> dict[str, str]:
         """The critic, the verifier and their prompts, and what the class declares."""
         extracted = self.claims == "extracted"
         return {
             **({"critic": critic_signature(self.critic)} if extracted or self.verifier is None else {}),
-            "claims": self.extraction_prompt.id if extracted else "sentences",
+            "claims": self.prompt_used.id if extracted else "sentences",
             **({} if self.verifier is None else {"verifier": verifier_name(self.verifier)}),
             **({} if self.uses_nli else {"support": self.verification_prompt.id}),
             **declared_options(self, self.metadata),
@@ -371,7 +356,7 @@ class ClaimMetric(StatementMetric):
 
 
 def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
-    verdicts = [one.verdicts[place] for one in checked]
+    verdicts = [statements.verdicts[place] for statements in checked]
     why = (verdicts[0].rationale,) if len(checked) == 1 else ()
     return (claim, *(verdict.level.label for verdict in verdicts), *why)
 

@@ -1,25 +1,28 @@
-"""Metrics that combine the scores of others, sample by sample: means, conditions, rules before another metric."""
+"""Metrics over other metrics of the same sample: means, conditions, rules before another metric, edited answers."""
 
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import methodcaller
+from typing import Annotated, Any, ClassVar, Literal
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
-from ..core.derivation import add_outcome
+from ..core.derivation import add_outcome, add_step, quote_text
 from ..core.metric_metadata import declared_options
-from ..core.metrics_base import BatchMetric, declare, set_metadata, with_conventions
+from ..core.metrics_base import BatchMetric, apply_failure_policy, declare, set_metadata, with_conventions
 from ..core.reduce import Mean
 from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
 from ..options import NonEmpty
-from .wrappers import as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
+from .wrappers import WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
 
 Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
 
@@ -30,11 +33,14 @@ class CombinedMetric(ConfiguredMetric):
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(suggested=False)
+    part_option: ClassVar[str] = "base"
+    """The option with the other metric, or with several."""
 
     @property
-    @abstractmethod
     def parts(self) -> Sequence[Any]:
         """The other metrics, as they were given."""
+        given = getattr(self, self.part_option)
+        return given if isinstance(given, tuple) else (given,)
 
     @abstractmethod
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
@@ -61,10 +67,8 @@ class CombinedMetric(ConfiguredMetric):
 
     def required_fields(self) -> list[str]:
         """The fields that any of them requires."""
-        fields: dict[str, None] = {}
-        for part in self.inner_metrics():
-            fields |= dict.fromkeys(part.required_fields())
-        return list(fields)
+        fields = [part.required_fields() for part in self.inner_metrics()]
+        return list(dict.fromkeys(chain.from_iterable(fields)))
 
     def signature_options(self) -> dict[str, str]:
         """What the class declares, and the other metrics."""
@@ -112,9 +116,9 @@ def unscored(scores: Sequence[Score]) -> Score | None:
 @register("composite")
 @dataclass(frozen=True)
 class Composite(CombinedMetric):
-    r"""Several metrics as one number: their weighted or harmonic mean, their lowest, or their product.
+    r"""Several metrics as one number: their weighted or harmonic mean, their lowest or highest, or their product.
 
-    .. math:: \sum_i w_i m_i, \quad n / \sum_i m_i^{-1}, \quad \min_i m_i, \quad \prod_i m_i
+    .. math:: \sum_i w_i m_i, \quad n / \sum_i m_i^{-1}, \quad \min_i m_i, \quad \max_i m_i, \quad \prod_i m_i
 
     `of` lists the metrics, and `weights` their weights, which are used as given (equal ones by default, with the sum
     1). Scores are combined sample by sample; a sample that one of them skips is skipped, and the harmonic mean is 0 if
@@ -122,15 +126,17 @@ class Composite(CombinedMetric):
     """
 
     of: Annotated[tuple[Any, ...], NonEmpty()] = ("exact_match", "token_f1")
-    weights: tuple[float, ...] | None = None
-    mean: Literal["weighted", "harmonic", "min", "product"] = "weighted"
+    weights: tuple[float, ...] | None = field(default=None, metadata={"convert": tuple})
+    mean: Literal["weighted", "harmonic", "min", "max", "product"] = "weighted"
 
+    part_option: ClassVar[str] = "of"
     metadata = declare(
         examples=(
             "composite",
             {"composite": {"of": ["token_f1", "containment"], "weights": [0.6, 0.4]}},
             {"composite": {"of": ["token_precision", "token_recall"], "mean": "harmonic"}},
             {"composite": {"of": ["exact_match", "containment"], "mean": "min"}},
+            {"composite": {"of": ["exact_match", "containment"], "mean": "max"}},
             {"composite": {"of": ["token_f1", "token_recall"], "mean": "product"}},
         ),
         signature={"mean": "mean", "weights": "weights"},
@@ -143,8 +149,6 @@ class Composite(CombinedMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "of", tuple(metric(part) for part in self.of))
-        if self.weights is not None:
-            object.__setattr__(self, "weights", tuple(self.weights))
         super().__post_init__()
         if self.weights is not None and (len(self.weights) != len(self.of) or self.mean != "weighted"):
             raise BadValueError("'weights' gives one weight for each metric, and goes with 'mean: weighted'")
@@ -152,11 +156,6 @@ class Composite(CombinedMetric):
         low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
         object.__setattr__(self, "target", self.inner_metrics()[0].target)
         set_metadata(self, range=(low, high))
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The metrics."""
-        return self.of
 
     def _mean(self, values: Sequence[float]) -> float:
         match self.mean:
@@ -167,6 +166,8 @@ class Composite(CombinedMetric):
                 return len(values) / math.fsum(1 / value for value in values) if all(values) else 0.0
             case "min":
                 return min(values)
+            case "max":
+                return max(values)
         return math.prod(values)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
@@ -191,8 +192,8 @@ class Truthfulness(CombinedMetric):
     """
 
     base: Any = "exact_match"
-    missing_phrases: Phrases = ("i don't know",)
-    invalid_words: Phrases = ("invalid",)
+    missing_phrases: Phrases = field(default=("i don't know",), metadata={"convert": tuple})
+    invalid_words: Phrases = field(default=("invalid",), metadata={"convert": tuple})
     part: Literal["score", "accuracy", "missing", "hallucination"] = "score"
 
     metadata = declare(
@@ -217,16 +218,9 @@ class Truthfulness(CombinedMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", metric(self.base))
-        for name in ("missing_phrases", "invalid_words"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         super().__post_init__()
         lowest = -1.0 if self.part == "score" else 0.0
         set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The metric that is asked where the rules do not decide."""
-        return (self.base,)
 
     def _ruled(self, answer: str, references: Sequence[str]) -> float | None:
         """The value where the rules decide; ``None`` where ``base`` does."""
@@ -268,7 +262,7 @@ class OverAnswered(CombinedMetric):
     """
 
     base: Any = "token_f1"
-    refusals: Phrases = ("I don't know",)
+    refusals: Phrases = field(default=("I don't know",), metadata={"convert": tuple})
 
     metadata = declare(
         output_skips=frozenset({"refused"}),
@@ -280,14 +274,8 @@ class OverAnswered(CombinedMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", metric(self.base))
-        object.__setattr__(self, "refusals", tuple(self.refusals))
         super().__post_init__()
         set_metadata(self, range=self.base.range)
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The other metric."""
-        return (self.base,)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """The other metric's outcome, unless the answer is a refusal."""
@@ -296,3 +284,95 @@ class OverAnswered(CombinedMetric):
             return score
         is_refusal = any(phrase in output.response.text for phrase in self.refusals)
         return Score.skip("refused") if is_refusal else score
+
+
+# --- another metric on edited answers ---------------------------------------------------------------------------------
+
+Edit = Literal["strip", "first_line", "remove_citations", "remove_blanks"]
+_CITATIONS = re.compile(r" \[\d+"), re.compile(r"\[\d+"), re.compile(r" \|"), re.compile(r"\]")
+
+
+def without_citations(text: str) -> str:
+    """A text without the marks of citations, as ALCE's script deletes them.
+
+    >>> without_citations("It froze in 1901 [1][2].")
+    'It froze in 1901.'
+    """
+    for mark in _CITATIONS:
+        text = mark.sub("", text)
+    return text
+
+
+def first_line(text: str) -> str:
+    """The part of a text before its first line end."""
+    return text.partition("\n")[0]
+
+
+EDITS: Mapping[Edit, Callable[[str], str]] = {
+    "strip": str.strip,
+    "first_line": first_line,
+    "remove_citations": without_citations,
+    "remove_blanks": methodcaller("replace", " ", ""),
+}
+
+
+@register("edited_answer")
+@dataclass(frozen=True)
+class EditedAnswer(WrapperMetric):
+    r"""Another metric on the answer after it was edited; the stored answer stays as it is.
+
+    .. math:: M(\text{edit}(\text{answer}))
+
+    `edits` are applied in their order: `strip` removes white space at both ends, `first_line` keeps what stands before
+    the first line end, `remove_citations` deletes marks such as [1], and `remove_blanks` deletes blanks. The scripts of
+    ALCE and of RGB (in Chinese) edit answers like this before they compare them.
+    """
+
+    edits: Annotated[tuple[Edit, ...], NonEmpty()] = field(default=("strip",), metadata={"convert": tuple})
+
+    metadata = declare(
+        reads=frozenset({"response"}),
+        handles_failures=True,
+        suggested=False,
+        failure_note="as with the other metric",
+        examples=(
+            {"edited_answer": {"base": "containment", "edits": ["strip", "first_line", "remove_citations"]}},
+            {"edited_answer": {"base": "rougeL_answer", "edits": ["remove_blanks"]}},
+        ),
+        signature={"edits": "edits"},
+        option_help={"edits": "how answers are edited before they are scored"},
+    )
+    follows_base: ClassVar[bool] = True
+
+    has_worst_of_base: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if is_paired_metric(self.inner):
+            raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")
+        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+
+    def edited(self, output: SystemOutputs) -> SystemOutputs:
+        """The output with its answer edited."""
+        if output.response is None:
+            return output
+        text = output.response.text
+        for name in self.edits:
+            text = EDITS[name](text)
+        return replace(output, response=replace(output.response, text=text))
+
+    def score(self, batch: Batch) -> Scores:
+        """The wrapped metric's outcomes on the edited answers."""
+        outputs = [output and self.edited(output) for output in batch.outputs]
+        return apply_failure_policy(self.inner, Batch(batch.samples, outputs, memory=batch.memory))
+
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The wrapped metric's outcome by its plain definition."""
+        edited = self.edited(output)
+        if edited.response is not None:
+            add_step(f"Edited: {quote_text(edited.response.text)}")
+        return self.inner.reference(sample, edited)
+
+    def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
+        """The wrapped metric's details."""
+        return self.inner.further_details(scores, clusters)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
@@ -29,12 +29,11 @@ from ..judge.ratings import (
     returns_number_only,
     run_repeats,
 )
-from ..judge.support import require_structured_critic
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..models.loading import find_installed_model
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .judged_base import SinglePromptMetric, average_precision, proportion
+from .judged_base import RepeatedJudgementMetric, average_precision, proportion
 
 # --- retrieved documents: whether one is useful, and which of its sentences are needed -------------------------------
 
@@ -118,7 +117,10 @@ async def judge_needed_sentences(
         ReplyForm(_SENTENCES_FORM, _sentences_schema(len(part))).request(
             prompt,
             critic,
-            {"question": question, "sentences": {f"sentence {number}": one for number, one in enumerate(part, 1)}},
+            {
+                "question": question,
+                "sentences": {f"sentence {number}": sentence for number, sentence in enumerate(part, 1)},
+            },
             metric=metric,
             sample_id=sample_id,
             repeat=repeat,
@@ -151,7 +153,7 @@ def _needed_flags(judgement: Judgement, count: int) -> list[bool]:
 
 
 @dataclass(frozen=True)
-class _JudgedContext(SinglePromptMetric):
+class _JudgedContext(RepeatedJudgementMetric):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
     k: RankCutOff | None = field(default=None, kw_only=True)
@@ -304,11 +306,7 @@ class JudgedContextRelevance(_JudgedContext):
         prompt_names=("needed_sentences",),
     )
 
-    def judging_critic(self) -> Critic:
-        """The resolved critic, which must return lists."""
-        critic = super().judging_critic()
-        require_structured_critic(critic, self.name, "sentences")
-        return critic
+    _listed: ClassVar[str] = "sentences"
 
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """Skips documents without sentences."""
@@ -370,13 +368,15 @@ async def generate_questions(
     request = reply_form.request(prompt, critic, {"answer": answer}, metric=metric, sample_id=sample_id, repeat=repeat)
     judgement = await judge.ask(critic, request)
     generated, evades = judgement.answer.get("questions"), judgement.answer.get("noncommittal")
-    fits = isinstance(generated, (list, tuple)) and all(isinstance(one, str) and one.strip() for one in generated)
+    fits = isinstance(generated, (list, tuple)) and all(
+        isinstance(question, str) and question.strip() for question in generated
+    )
     if not isinstance(generated, (list, tuple)) or not fits or len(generated) != count or not isinstance(evades, bool):
         message = f"the judge gave {generated!r:.80} where {count} questions were asked for"
         if not isinstance(evades, bool):
             message = f"the judge gave {evades!r:.80} where true or false was asked for"
         raise JudgeError("unparseable", message, raw=judgement.raw)
-    return GeneratedQuestions(tuple(one.strip() for one in generated), evades)
+    return GeneratedQuestions(tuple(question.strip() for question in generated), evades)
 
 
 # --- answer relevance by reverse questions: generated from the answer and compared with the query --------------------
@@ -392,7 +392,7 @@ class _GuessedQuestions(Score):
 
 @register("reverse_question_relevance")
 @dataclass(frozen=True)
-class ReverseQuestionRelevance(SinglePromptMetric):
+class ReverseQuestionRelevance(RepeatedJudgementMetric):
     r"""Mean cosine of the query's vector with those of questions that a judge generates from the answer.
 
     .. math:: \frac{1}{n} \cdot \sum_i \text{cos}(v(\text{query}), v(q_i))
@@ -458,11 +458,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
             )
         return found
 
-    def judging_critic(self) -> Critic:
-        """The resolved critic, which must return lists."""
-        critic = super().judging_critic()
-        require_structured_critic(critic, self.name, "questions")
-        return critic
+    _listed: ClassVar[str] = "questions"
 
     def signature_options(self) -> dict[str, str]:
         """The judge, the number of questions, the embedder, and the treatment of noncommittal answers."""
@@ -521,7 +517,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """The texts to embed; questions from noncommittal answers only if they are scored."""
         relevant = [guess for guess in guessed.guesses if self.noncommittal == "ignore" or not guess.noncommittal]
-        return [query, *(question for one in relevant for question in one.questions)] if relevant else []
+        return [query, *(question for guess in relevant for question in guess.questions)] if relevant else []
 
     def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
         ratings: list[Rating] = []

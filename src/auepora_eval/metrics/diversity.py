@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
+from operator import itemgetter, mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,8 @@ from ..core.derivation import (
     add_table,
     record_steps,
 )
-from ..core.metrics_base import declare, sample_outcome, set_metadata
+from ..core.general_derivation import sample_outcome
+from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
@@ -76,9 +78,9 @@ def answer_distance_steps(
     return steps.finish_with_value(f"1 − their mean over {len(rows)} answers", value)
 
 
-def _cosine(one: Counter[str], other: Counter[str]) -> float:
-    squares = sum(n * n for n in one.values()) * sum(n * n for n in other.values())
-    return sum(n * other[word] for word, n in one.items()) / math.sqrt(squares)
+def _cosine(counts: Counter[str], other: Counter[str]) -> float:
+    squares = sum(n * n for n in counts.values()) * sum(n * n for n in other.values())
+    return sum(n * other[word] for word, n in counts.items()) / math.sqrt(squares)
 
 
 # --- diversity: variety of the answers of a run, and of the documents returned for a question ------------------------
@@ -248,7 +250,7 @@ class IntraListDiversity(_EmbeddingMetric):
             return len(documents) > 1 and any(document.text for document in documents)
         metadata = [document.metadata for document in documents]
         return len(metadata) > 1 and any(
-            isinstance(one, Mapping) and one.get("embedding") is not None for one in metadata
+            isinstance(known, Mapping) and known.get("embedding") is not None for known in metadata
         )
 
     def score(self, batch: Batch) -> Scores:
@@ -272,21 +274,19 @@ class IntraListDiversity(_EmbeddingMetric):
             single = Batch([sample], [output])
             embeddings = embed_texts(single, resolve_embedder(self.embed, what="embed"), [[d.text for d in documents]])
             vectors = [embeddings[document.text] for document in documents]
+        ids = [document.doc_id for document in documents]
         problems = {vector for vector in vectors if isinstance(vector, str)}
         numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]
         if NO_VECTOR in problems:
             return Score.skip(NO_VECTOR)
         if problems or len(set(map(len, numbers))) > 1:
             return Score.fail(next((reason for reason in UNUSABLE_REASONS if reason in problems), UNUSABLE_REASONS[0]))
-        pairs = [(before, at) for at in range(len(numbers)) for before in range(at)]
-        cosines = [math.fsum(a * b for a, b in zip(numbers[i], numbers[j], strict=True)) for i, j in pairs]
+        pairs = sorted(combinations(range(len(numbers)), 2), key=itemgetter(1))
+        cosines = [math.fsum(map(mul, numbers[first], numbers[second])) for first, second in pairs]
         add_table(
             "Every pair of documents, and the cosine of their vectors",
             ("rank", "document", "rank", "with", "cosine"),
-            (
-                (i + 1, documents[i].doc_id, j + 1, documents[j].doc_id, cosine)
-                for (i, j), cosine in zip(pairs, cosines, strict=True)
-            ),
+            ((i + 1, ids[i], j + 1, ids[j], cosine) for (i, j), cosine in zip(pairs, cosines, strict=True)),
         )
         return Score(1.0 - math.fsum(cosines) / len(cosines))
 
@@ -423,11 +423,5 @@ class ResponseDiversity(TokenizedMetric, _EmbeddingMetric):
             return None
         texts = [output.response.text for output in outputs if output.response is not None]
         counts = [Counter(words) for words in map(self.tokens_of, texts) if words]
-        distances = [
-            1.0
-            - sum(count[word] * other[word] for word in count)
-            / math.sqrt(sum(c * c for c in count.values()) * sum(c * c for c in other.values()))
-            for at, count in enumerate(counts)
-            for other in counts[:at]
-        ]
+        distances = [1.0 - _cosine(count, other) for count, other in combinations(counts, 2)]
         return math.fsum(distances) / len(distances) if distances else math.nan

@@ -33,8 +33,8 @@ from ..features.texts import Mask, RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
-from .answer_base import AnnotatedMetric
-from .overlap import contains_all
+from .answer_base import AnnotatedMetric, metadata_texts
+from .overlap import contains_all, yes_no
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,
@@ -59,13 +59,8 @@ def wrong_answers(sample: EvaluationSample) -> list[str] | None:
     """The non-blank false answers in the documents of a sample; ``None`` if they are not strings."""
     if sample.metadata is None:
         return []
-    if not isinstance(sample.metadata, Mapping):
-        return None
-    value = sample.metadata.get("wrong_answer")
-    texts = [] if value is None else [value] if isinstance(value, str) else value
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-        return None
-    return [text for text in texts if text.strip()]
+    texts = metadata_texts(sample, "wrong_answer")
+    return None if texts is None else [text for text in texts if text.strip()]
 
 
 def has_false_documents(sample: EvaluationSample) -> bool | None:
@@ -84,9 +79,17 @@ def require_binary_base(metric_name: str, base: BatchMetric, threshold: float) -
     require_in_range("threshold", threshold, base)
 
 
+@dataclass(frozen=True)
+class _AnswerToDocuments(AnnotatedMetric):
+    """A metric of an answer to false or adversarial documents."""
+
+    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    needs_response = True
+
+
 @register("error_detection_rate")
 @dataclass(frozen=True)
-class ErrorDetectionRate(AnnotatedMetric):
+class ErrorDetectionRate(_AnswerToDocuments):
     r"""Proportion of answers that say the documents are wrong, where they are.
 
     .. math:: [\,\exists c \in \text{cues}: c \subseteq \text{answer}\,]
@@ -105,7 +108,6 @@ class ErrorDetectionRate(AnnotatedMetric):
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     match_case: bool = field(default=False, kw_only=True)
 
-    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
         reads=frozenset({"response"}),
         binary=True,
@@ -121,7 +123,6 @@ class ErrorDetectionRate(AnnotatedMetric):
             {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
         ),
     )
-    needs_response = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cues", _check_cues(self.cues))
@@ -164,7 +165,7 @@ class ErrorDetectionRate(AnnotatedMetric):
             normalize = str if self.match_case else normalize_text
             normalized = normalize(answer)
             in_answer = [normalize(cue) in normalized for cue in self.cues]
-            rows = ((cue, "yes" if one else "no") for cue, one in zip(self.cues, in_answer, strict=True))
+            rows = ((cue, yes_no(is_found)) for cue, is_found in zip(self.cues, in_answer, strict=True))
             add_table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
             found = any(in_answer)
         return Score(add_outcome("The answer says so" if found else "The answer does not say so", float(found)))
@@ -259,9 +260,9 @@ class ErrorCorrectionRate(WrapperMetric):
         """The outcome from those of detection and of the base metric; reasons in the sample go before the others."""
         if detected.reason == "no_false_documents":
             return detected
-        for one in (outcome, detected):
-            if one.status is Status.SKIPPED:
-                return one
+        for score in (outcome, detected):
+            if score.status is Status.SKIPPED:
+                return score
         if detected.status is not Status.SCORED:
             return detected
         if detected.value != 1:
@@ -429,7 +430,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
 
 @register("mistake_reappearance_rate")
 @dataclass(frozen=True)
-class MistakeReappearanceRate(AnnotatedMetric):
+class MistakeReappearanceRate(_AnswerToDocuments):
     r"""Proportion of answers that contain the false answer the documents give.
 
     .. math:: [\,\exists w \in \text{wrong answers}: \text{norm}(w) \subseteq \text{norm}(\text{answer})\,]
@@ -440,7 +441,6 @@ class MistakeReappearanceRate(AnnotatedMetric):
     this counts answers.
     """
 
-    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
         reads=frozenset({"response"}),
         binary=True,
@@ -453,7 +453,6 @@ class MistakeReappearanceRate(AnnotatedMetric):
         examples=("mistake_reappearance_rate",),
         signature={"norm": "norm"},
     )
-    needs_response = True
     norm: ClassVar[str] = "squad"
 
     def applies(self, sample: EvaluationSample) -> str | None:
@@ -483,7 +482,7 @@ def _payload(sample: EvaluationSample) -> Mapping[str, Any] | None:
 
 @register("attack_success_rate")
 @dataclass(frozen=True)
-class AttackSuccessRate(AnnotatedMetric):
+class AttackSuccessRate(_AnswerToDocuments):
     r"""Proportion of attacked questions whose answer does what the adversarial document asks for.
 
     .. math:: [\,\text{norm}(\text{success}) \subseteq \text{norm}(\text{answer})\,]
@@ -496,7 +495,6 @@ class AttackSuccessRate(AnnotatedMetric):
     `labels.payload`.
     """
 
-    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
         reads=frozenset({"response"}),
         binary=True,
@@ -509,7 +507,6 @@ class AttackSuccessRate(AnnotatedMetric):
         examples=("attack_success_rate",),
         signature={"norm": "norm"},
     )
-    needs_response = True
     norm: ClassVar[str] = "squad"
 
     def applies(self, sample: EvaluationSample) -> str | None:

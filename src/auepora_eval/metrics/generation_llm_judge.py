@@ -18,10 +18,10 @@ from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.texts import Source
 from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
-from ..judge.ratings import SCORE, RatingPrompt, Scale, question_frames, returns_number_only
+from ..judge.ratings import SCORE, RatingPrompt, RatingScale, Scale, parse_scale, question_frames, returns_number_only
 from ..options import NonNegativeFloat, problem_of
 from .answer_base import EvidenceMetric
-from .judged_base import CriticMetric
+from .rated_inputs import RatingMetric
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 
@@ -32,9 +32,14 @@ DIMENSIONS = ("relevance", "helpfulness", "clarity")
 """The default dimensions for structured critics."""
 
 
+def parse_number_scale(option: Any) -> str:
+    """The scale of numbers that an option describes, as it is written in a spec."""
+    return str(Scale.parse(option))
+
+
 @register("llm_faithfulness")
 @dataclass(frozen=True)
-class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
+class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
     r"""How far the answer is supported by its evidence, as a language model judges it.
 
     .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
@@ -55,7 +60,7 @@ class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         skip_reasons={
-            **CriticMetric.metadata.skip_reasons,
+            **RatingMetric.metadata.skip_reasons,
             "empty_answer": "the answer is empty",
             "no_text": "the documents have no text",
             "no_gold": "the evidence is the relevant documents, and they are not annotated",
@@ -64,6 +69,8 @@ class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
         prompt_names=("faithfulness",),
         signature={"evidence": "evidence_source", "k": "k"},
     )
+
+    parse_scale = staticmethod(parse_number_scale)
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without relevant documents, if these are the evidence."""
@@ -83,7 +90,7 @@ class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
         return RatingPrompt(
             self.prompt_used,
             {"question": question_frames(sample), "answer": answer, "evidence": evidence},
-            Scale.parse(self.scale_used),
+            self.rating_scale,
             rationale=self.rationale,
             metric=self.name,
             sample_id=sample.sample_id,
@@ -92,7 +99,7 @@ class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
 
 @register("llm_answer_quality")
 @dataclass(frozen=True)
-class LLMAnswerQuality(CriticMetric):
+class LLMAnswerQuality(RatingMetric):
     r"""Quality of the answer for the user, rated by an LLM judge, dimension by dimension.
 
     .. math:: \sum_d w_d \cdot (x_d - \text{lowest}) / (\text{highest} - \text{lowest}) \;/\; \sum_d w_d
@@ -118,6 +125,7 @@ class LLMAnswerQuality(CriticMetric):
     metadata = declare(
         prompt_names=("answer_quality",),
     )
+    parse_scale = staticmethod(parse_number_scale)
 
     def __post_init__(self) -> None:
         if self.dimensions is not None:
@@ -147,9 +155,10 @@ class LLMAnswerQuality(CriticMetric):
         return self.dimensions is None and self.aggregation == "mean" and returns_number_only(critic)
 
     @property
-    def scale_used(self) -> str:
+    def rating_scale(self) -> RatingScale:
         """The given scale, else 0 to 1 for one question and 1 to 5 for dimensions."""
-        return self.scale or ("0-1" if self.asks_one_question else "1-5")
+        default = "0-1" if self.asks_one_question else "1-5"
+        return parse_scale(self.scale or default)
 
     @property
     def _judged_dimensions(self) -> tuple[str, ...]:
@@ -179,7 +188,7 @@ class LLMAnswerQuality(CriticMetric):
         return RatingPrompt(
             self.prompt_used,
             {"question": question_frames(sample), "answer": answer},
-            Scale.parse(self.scale_used),
+            self.rating_scale,
             names=self.dimension_names or (SCORE,),
             criteria=self._known_criteria(),
             rationale=self.rationale,
@@ -217,16 +226,16 @@ def _check_dimensions(value: object) -> tuple[str, ...]:
     if not isinstance(value, Sequence):
         raise BadTypeError(f"dimensions must be a list of names, not {value!r:.80}")
     entries: list[str] = []
-    for one in value:
-        if isinstance(one, Mapping):
-            entries += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in one.items()]
-        elif isinstance(one, str):
-            entries.append(one)
+    for given in value:
+        if isinstance(given, Mapping):
+            entries += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in given.items()]
+        elif isinstance(given, str):
+            entries.append(given)
         else:
-            raise BadTypeError(f"a dimension is a name, or 'name: description', not {one!r:.80}")
+            raise BadTypeError(f"a dimension is a name, or 'name: description', not {given!r:.80}")
     dimensions = []
-    for one in entries:
-        name, _, meaning = (part.strip() for part in one.partition(":"))
+    for entry in entries:
+        name, _, meaning = (part.strip() for part in entry.partition(":"))
         if not _NAME.fullmatch(name) or name in _RESERVED_NAMES:
             raise BadValueError(f"a dimension cannot be called {name!r}: use lower case, digits and underscores")
         dimensions.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -29,8 +28,8 @@ from ..features.texts import GoldSide, Integers, Source, evidence_texts, ngram_s
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text
-from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, tokenizer_label
-from .overlap import ngrams, tokenize_answer
+from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, metadata_texts, tokenizer_label
+from .overlap import ngrams, tokenize_answer, yes_no
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,6 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
         """The documents: all that were returned, whatever ``k`` is."""
         return self.evidence_source
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(document.text for document in self.evidence_documents(sample, output))
-
     def support_scores(
         self, batch: Batch, supported: Integers, total: Integers, *, skip: SkipMasks | None = None
     ) -> Scores:
@@ -97,7 +92,11 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
             return Score.skip(self.empty_reason)
         if evidence and not any(document.text for document in evidence):
             return Score.skip("no_text")
-        grams = [(one.doc_id, set(ngrams(tokenize(one.text), len(units[0])))) for one in evidence if one.text]
+        grams = [
+            (document.doc_id, set(ngrams(tokenize(document.text), len(units[0]))))
+            for document in evidence
+            if document.text
+        ]
         found_in = [[doc_id for doc_id, known in grams if unit in known] for unit in units]
         first = "" if self.k is None else f" (the first {self.k})"
         add_step(f"The evidence, {self.evidence_source}{first}: {join_items(doc_id for doc_id, _ in grams)}")
@@ -105,7 +104,7 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
             f"Each of the {len(units)} {self.unit_name} of the answer",
             (self.unit_name, "found", "in"),
             (
-                (" ".join(unit), "yes" if ids else "no", join_items(list(dict.fromkeys(ids))[:3], nothing=""))
+                (" ".join(unit), yes_no(bool(ids)), join_items(list(dict.fromkeys(ids))[:3], nothing=""))
                 for unit, ids in zip(units, found_in, strict=True)
             ),
         )
@@ -304,8 +303,8 @@ class Groundedness(ConfiguredMetric, SampleMetric):
         present = [text for text in forbidden if text.strip() and text in answer]
         if is_recording():
             add_step(f"The answer, with case and white space folded: {quote_text(answer)}")
-            rows = [("must contain", text, "no" if text in missing else "yes") for text in required]
-            rows += [("forbidden", text, "yes" if text in present else "no") for text in forbidden]
+            rows = [("must contain", text, yes_no(text not in missing)) for text in required]
+            rows += [("forbidden", text, yes_no(text in present)) for text in forbidden]
             add_table("What the sample expects", ("", "text", "in the answer"), rows)
             add_outcome(f"{len(missing)} missing, {len(present)} forbidden", float(not missing and not present))
         return Score(not missing and not present)
@@ -313,12 +312,5 @@ class Groundedness(ConfiguredMetric, SampleMetric):
 
 def _expected_phrases(sample: EvaluationSample, key: str) -> list[str] | None:
     """The normalised phrases under a key of the metadata; ``None`` if they are not strings."""
-    if not isinstance(sample.metadata, Mapping):
-        return None
-    value = sample.metadata.get(key)
-    if value is None:
-        return []
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-        return None
-    return [casefold_text(text) for text in texts]
+    texts = metadata_texts(sample, key)
+    return None if texts is None else [casefold_text(text) for text in texts]

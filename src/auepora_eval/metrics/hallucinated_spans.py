@@ -11,7 +11,8 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
-from ..core.metrics_base import add_inputs, declare
+from ..core.general_derivation import add_inputs
+from ..core.metrics_base import declare
 from ..core.reduce import Clusters
 from ..core.registry import Use, parse_use, register, resolve
 from ..core.scores import AnswerSpans, MarkedSpan, Score, Scores
@@ -158,10 +159,6 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         """Raise unless the packages and the model are available."""
         self.classifier.require_ready()
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(document.text for document in self.evidence_documents(sample, output))
-
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""
         evidence = evidence_texts(batch, self.evidence_source, self.k)
@@ -175,9 +172,9 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
             inputs = [SpanInput(batch.samples[row].query, tuple(documents[row]), texts[row]) for row in measured]
             for row, own in zip(measured, model.windows(inputs), strict=True):
                 windows[row] = own
-            pairs = [[one.pair for one in own] for own in windows]
+            pairs = [[window.pair for window in own] for own in windows]
             found = cached_inference(
-                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda one: len(one[0])
+                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda outcome: len(outcome[0])
             )
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 4))
         keys: list[AnswerSpans | None] = [None] * len(batch)

@@ -12,184 +12,28 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..core.conventions import SignatureOption, signature_text
+from ..core.conventions import SignatureOption
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score
-from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadOptionError, BadValueError, DataFileError, JudgeError, did_you_mean
-from ..features.rankings import parse_level
 from ..judge.controls import parse_control_kinds
-from ..judge.critic import Critic
-from ..judge.prompting import Frames, Prompt, built_in_prompt, read_prompt
+from ..judge.prompting import Prompt, built_in_prompt, read_prompt
 from ..judge.ratings import (
     SCORE,
     ClassScale,
     RatingPrompt,
     RatingScale,
     parse_scale,
-    question_frames,
-    returns_number_only,
 )
 from ..options import PositiveFloat
 from ..runtime.imports import find_file
-from .judged_base import CriticMetric
+from .rated_inputs import NAMED, JudgedInput, RatingMetric, every_input, input_skips, parse_inputs, plain_text
 
-__all__ = ["JudgeMetric", "RatedInputsMetric"]
+__all__ = ["JudgeMetric"]
 
-# --- inputs: the parts of a sample and its output that a judge is shown ----------------------------------------------
-
-_INPUTS: dict[str, tuple[str, str, dict[str, str]]] = {
-    "question": ("", "", {}),
-    "history": ("", "", {}),
-    "documents": ("", "retrieved", {"no_text": "the documents have no text"}),
-    "answer": ("", "response", {"no_response": "no answer was asked for"}),
-    "reference": ("reference_answer", "", {"no_reference": "the sample has no reference answer"}),
-    "gold_documents": (
-        "relevant_docs",
-        "",
-        {
-            "no_gold": "`relevant_docs` is not annotated",
-            "empty_gold": "nothing is relevant",
-            "no_gold_text": "the relevant documents have no text",
-        },
-    ),
-    "labels": ("", "", {"no_label": "the sample lacks a label that the judge is shown"}),
-    "metadata": ("", "", {"no_metadata": "the sample lacks metadata that the judge is shown"}),
-    "steps": ("", "steps", {"no_steps": "the output has no steps"}),
-}
-"""By kind of input: the required field of samples, the field of outputs that is read, and the skip reasons."""
-_NAMED = ("labels", "metadata")
-_INPUT = re.compile(r"(?P<kind>[a-z_]+)(?:\.(?P<name>.+)|@(?P<k>\d+))?")
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedInput:
-    """A part of a sample or output that a judge is shown: ``question``, ``documents@5``, ``labels.tier``."""
-
-    kind: str
-    name: str = ""
-    """The label or key of the metadata."""
-    k: int | None = None
-    """How many of the retrieved documents are shown; all by default."""
-
-    @classmethod
-    def parse(cls, text: object, where: str = "inputs") -> JudgedInput:
-        """Read an input as it is written in a plan; ``where`` is its place for errors."""
-        match = _INPUT.fullmatch(text.strip()) if isinstance(text, str) else None
-        known = [f"{kind}.NAME" if kind in _NAMED else kind for kind in _INPUTS]
-        if match is None or match["kind"] not in _INPUTS:
-            hint = did_you_mean(
-                str(text).partition(".")[0].partition("@")[0], _INPUTS, otherwise=f"; the inputs are {', '.join(known)}"
-            )
-            raise BadOptionError(where, f"there is no input {text!r:.80}{hint}")
-        kind, name, k = match["kind"], match["name"] or "", match["k"]
-        if (kind in _NAMED) != bool(name):
-            problem = f"write {kind}.NAME, not" if kind in _NAMED else f"'{kind}' has no parts:"
-            raise BadOptionError(where, f"{problem} {text!r:.80}")
-        if k is not None and (kind != "documents" or int(k) < 1):
-            raise BadOptionError(where, f"{text!r:.80}: a number of 1 or more may follow 'documents' alone")
-        return cls(kind, name, None if k is None else int(k))
-
-    def __str__(self) -> str:
-        return f"{self.key}@{self.k}" if self.k is not None else self.key
-
-    @property
-    def key(self) -> str:
-        """The input without its number of documents, as examples name it."""
-        return f"{self.kind}.{self.name}" if self.name else self.kind
-
-    @property
-    def slot(self) -> str:
-        """The slot of a prompt that this input goes into."""
-        return re.sub(r"\W", "_", self.key)
-
-    def skip_reason(self, sample: EvaluationSample) -> str | None:
-        """Why a sample lacks this input, whatever the output is; ``None`` if it has it."""
-        if self.kind == "gold_documents":
-            gold = _relevant_documents(sample)
-            return "empty_gold" if not gold else None if _texts(gold) else "no_gold_text"
-        if self.kind == "reference" and not any(text.strip() for text in sample.references):
-            return "no_reference"
-        if self.kind in _NAMED and self._value(sample) is None:
-            return f"no_{self.kind.removesuffix('s')}"
-        return None
-
-    def frames(self, sample: EvaluationSample, output: SystemOutputs, *, with_history: bool) -> Frames | Score:
-        """The texts of this input; a skipped score if the output has none.
-
-        ``with_history`` puts the conversation so far before the question.
-        """
-        match self.kind:
-            case "question":
-                return question_frames(sample) if with_history else sample.query
-            case "history":
-                frames = question_frames(sample)
-                return {"history": frames["conversation"]} if isinstance(frames, Mapping) else {"history": ""}
-            case "documents":
-                documents = [item.doc for item in output.retrieved[: self.k]]
-                shown = _texts(documents)
-                return Score.skip("no_text") if documents and not shown else shown or {"documents": ""}
-            case "answer":
-                return response_text(output)
-            case "reference":
-                references = [text for text in sample.references if text.strip()]
-                return references[0] if len(references) == 1 else references
-            case "gold_documents":
-                return _texts(_relevant_documents(sample))
-            case "steps":
-                return [_as_text(step) for step in output.steps] or Score.skip("no_steps")
-        return _as_text(self._value(sample))
-
-    def _value(self, sample: EvaluationSample) -> Any:
-        return (sample.labels if self.kind == "labels" else sample.metadata).get(self.name)
-
-
-def _relevant_documents(sample: EvaluationSample) -> list[Document]:
-    def grade(document: Document) -> int:
-        level = (document.metadata or {}).get("relevance", 1)
-        return parse_level(level, document.doc_id, sample.sample_id)
-
-    return [document for document in sample.relevant_docs or () if grade(document) >= 1]
-
-
-def _texts(documents: Sequence[Document]) -> list[str]:
-    return [document.text for document in documents if document.text and document.text.strip()]
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def parse_inputs(option: object) -> tuple[JudgedInput, ...]:
-    """The inputs of an option, each once."""
-    if isinstance(option, str):
-        option = [option]
-    if not isinstance(option, (list, tuple)) or not option:
-        raise BadOptionError("inputs", f"give a list such as [question, documents@5, answer], not {option!r:.80}")
-    inputs = tuple(JudgedInput.parse(one, f"inputs[{place}]") for place, one in enumerate(option))
-    twice = [slot for slot, count in Counter(one.slot for one in inputs).items() if count > 1]
-    if twice:
-        raise BadOptionError("inputs", f"'{twice[0]}' is named twice")
-    return inputs
-
-
-def input_skips(*inputs: str) -> dict[str, str]:
-    """The skip reasons of a metric with these inputs, for its metadata."""
-    kinds = dict.fromkeys(one.kind for one in parse_inputs(inputs))
-    return {reason: meaning for kind in kinds for reason, meaning in _INPUTS[kind][2].items()}
-
-
-_EVIDENCE = {"documents", "gold_documents", "reference"}
-"""Inputs that show whether an answer is right."""
-
-
-# --- the base class of metrics that are a prompt, inputs and a scale -------------------------------------------------
-
-
-def _plain(value: object) -> str:
-    """A value as text without the separators of a signature."""
-    return re.sub(r"[|:\s]+", "_", signature_text(value))
+# --- the metric that is defined in a plan ----------------------------------------------------------------------------
 
 
 def _digest(value: object) -> str:
@@ -197,133 +41,16 @@ def _digest(value: object) -> str:
 
 
 def _criteria_text(criteria: Mapping[str, str]) -> str:
-    return f"{_plain(list(criteria))}/{_digest(criteria)}"
+    return f"{plain_text(list(criteria))}/{_digest(criteria)}"
 
 
 def _examples_text(examples: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(examples)}/{_digest(examples)}"
 
 
-@dataclass(frozen=True)
-class RatedInputsMetric(CriticMetric):
-    """A metric in which a critic rates inputs of a sample, each in a frame of the prompt.
-
-    A built-in metric sets ``fixed_inputs``, ``target``, the default of ``scale`` and, in its metadata, the name of a
-    prompt file in ``judge/prompts`` whose slots are its inputs, ``scale``, ``form`` and those of ``words``.
-    """
-
-    scale: Any = field(default=None, kw_only=True, hash=False)
-
-    fixed_inputs: ClassVar[tuple[str, ...]] = ()
-    """The inputs, as a plan writes them."""
-    metadata = declare(
-        output_skips=frozenset({"no_steps"}),
-        signature={"inputs": SignatureOption("judged_inputs", write=_plain)},
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        kinds = [one.kind for one in self.judged_inputs]
-        reads = frozenset(filter(None, (_INPUTS[kind][1] for kind in kinds)))
-        object.__setattr__(self, "needs_response", "answer" in kinds)
-        set_metadata(self, reads=reads, binary=self.rating_scale.is_binary)
-
-    @staticmethod
-    def parse_scale(option: Any) -> Any:
-        """The scale that an option describes, as it is written in a spec."""
-        scale = parse_scale(option)
-        return scale.option if isinstance(scale, ClassScale) else str(scale)
-
-    @property
-    def judged_inputs(self) -> tuple[JudgedInput, ...]:
-        """The inputs that the judge is shown."""
-        return parse_inputs(self.fixed_inputs)
-
-    @property
-    def rating_scale(self) -> RatingScale:
-        """The scale of the judge's replies."""
-        return parse_scale(self.scale)
-
-    @property
-    def scale_used(self) -> str:
-        """The scale in a signature."""
-        return _plain(str(self.rating_scale))
-
-    def words(self) -> Mapping[str, str]:
-        """Trusted texts for slots of the prompt besides inputs, scale and form."""
-        return {}
-
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The outcome of a sample that needs no judge; ``None`` if a judge is needed."""
-        return None
-
-    def required_fields(self) -> list[str]:
-        """The fields of samples that the inputs are read from."""
-        return list(dict.fromkeys(filter(None, (_INPUTS[one.kind][0] for one in self.judged_inputs))))
-
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips samples that lack an input."""
-        reasons = (super().applies(sample), *(one.skip_reason(sample) for one in self.judged_inputs))
-        return next(filter(None, reasons), None)
-
-    @property
-    def control_kinds(self) -> Mapping[str, bool]:
-        """Those of the target, as far as the judge is shown what an answer or the documents are compared with."""
-        kinds, scale = {one.kind for one in self.judged_inputs}, self.rating_scale
-        if self.metadata.controls is None and ("steps" in kinds or scale.unordered):
-            return {}
-        if self.metadata.controls is not None or "answer" not in kinds:
-            return super().control_kinds
-        compared = {"question"} if self.target is TargetCategory.GENERATION_RELEVANCE else _EVIDENCE
-        return super().control_kinds if kinds & compared else {}
-
-    def require_judges(self) -> None:
-        """Raise unless there is a critic that can reply on this scale."""
-        super().require_judges()
-        self.require_replies(self.judging_critic())
-
-    def require_replies(self, critic: Critic) -> None:
-        """Raise unless a critic can reply on this scale."""
-        scale = self.rating_scale
-        if scale.unordered and returns_number_only(critic):
-            raise BadValueError(
-                f"metric '{self.name}' asks for one of the classes {', '.join(scale.unordered)}, and its critic "
-                "replies with a number: give the classes values, or use a critic that replies with an object"
-            )
-
-    def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
-        """The prompt with all inputs in frames."""
-        known = self.known_outcome(sample, output)
-        if known is not None:
-            return known
-        with_history = all(one.kind != "history" for one in self.judged_inputs)
-        texts: dict[str, Frames] = {}
-        for one in self.judged_inputs:
-            frames = one.frames(sample, output, with_history=with_history)
-            if isinstance(frames, Score):
-                return frames
-            texts[one.slot] = frames
-        return RatingPrompt(
-            self.prompt_used,
-            {**texts, **self.further_texts()},
-            self.rating_scale,
-            words=self.words(),
-            rationale=self.rationale,
-            metric=self.name,
-            sample_id=sample.sample_id,
-        )
-
-    def further_texts(self) -> Mapping[str, Frames]:
-        """Framed texts besides the inputs."""
-        return {}
-
-
-# --- the metric that is defined in a plan ----------------------------------------------------------------------------
-
-
 @register("judge_metric")
 @dataclass(frozen=True)
-class JudgeMetric(RatedInputsMetric):
+class JudgeMetric(RatingMetric):
     r"""A metric of your own: a prompt, the inputs that the judge is shown, and the scale of its replies.
 
     .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
@@ -365,7 +92,7 @@ class JudgeMetric(RatedInputsMetric):
         reads_files=True,
         prompt_names=("judge_metric",),
         skip_reasons={
-            **input_skips(*(f"{kind}.NAME" if kind in _NAMED else kind for kind in _INPUTS)),
+            **input_skips(*every_input()),
             "in_examples": "its question or one of its references is among the examples",
         },
         failure_note="counts at the worst value; it is in no unordered class, and leaves their proportions",
@@ -379,11 +106,12 @@ class JudgeMetric(RatedInputsMetric):
         signature={
             "threshold": "threshold",
             "criteria": SignatureOption("criteria", write=_criteria_text),
-            "part": SignatureOption("part", write=_plain),
+            "part": SignatureOption("part", write=plain_text),
             "examples": SignatureOption("examples", unless=(), write=_examples_text),
         },
     )
     shares_requests: ClassVar[bool] = True
+    prompt_options: ClassVar[tuple[str, ...]] = ()  # the option itself contains the text of a file
 
     def __post_init__(self) -> None:
         inputs, scale = parse_inputs(self.inputs), parse_scale(self.scale)
@@ -419,15 +147,10 @@ class JudgeMetric(RatedInputsMetric):
         from_file = {key: value for key, value in source.options.items() if key not in given}
         return {**from_file, **given}, replace(source, options=from_file)
 
-    def load_prompt(self) -> Prompt:
+    def load_prompts(self) -> tuple[Prompt, ...]:
         """The prompt of the option with all that goes around it."""
         parts = {"examples": bool(self.examples), "criteria": bool(self.criteria)}
-        return compose_prompt(self.prompt, self.judged_inputs, parts)
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """None: the option itself contains the text."""
-        return {}
+        return (compose_prompt(self.prompt, self.judged_inputs, parts),)
 
     @property
     def judged_inputs(self) -> tuple[JudgedInput, ...]:
@@ -447,9 +170,9 @@ class JudgeMetric(RatedInputsMetric):
         if not isinstance(scale, ClassScale):
             return None
         if scale.only:
-            return rf"[\text{{the class is {_plain(scale.only)}}}]"
+            return rf"[\text{{the class is {plain_text(scale.only)}}}]"
         pairs = zip(scale.values, scale.labels, strict=False)
-        return r", \; ".join(rf"{value:g} \text{{ if {_plain(label)}}}" for value, label in pairs) or None
+        return r", \; ".join(rf"{value:g} \text{{ if {plain_text(label)}}}" for value, label in pairs) or None
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -490,21 +213,27 @@ class JudgeMetric(RatedInputsMetric):
 
     def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise if no sample has one of the inputs."""
-        for place, one in enumerate(self.judged_inputs):
-            present = _ANNOTATED.get(one.kind)
-            if present is None or any(present(sample, one.name) for sample in samples):
+        for place, shown in enumerate(self.judged_inputs):
+            present = _ANNOTATED.get(shown.kind)
+            if present is None or any(present(sample, shown.name) for sample in samples):
                 continue
-            names = {name for sample in samples for name in getattr(sample, one.kind)} if one.kind in _NAMED else ()
+            names = {name for sample in samples for name in getattr(sample, shown.kind)} if shown.kind in NAMED else ()
             listing = f"; there are {', '.join(sorted(map(str, names)))}" if names else ""
-            hint = did_you_mean(one.name, map(str, names), otherwise=listing)
-            raise BadOptionError(f"inputs[{place}]", f"no sample has '{one.key}'{hint}", self.name)
+            hint = did_you_mean(shown.name, map(str, names), otherwise=listing)
+            raise BadOptionError(f"inputs[{place}]", f"no sample has '{shown.key}'{hint}", self.name)
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
-        """The prompt with all inputs in frames, and the criteria."""
+        """The prompt with all inputs in frames, the examples and the criteria."""
         question = super().question(sample, output)
-        if isinstance(question, Score) or not self.criteria:
+        if isinstance(question, Score):
             return question
-        return replace(question, names=tuple(self.criteria), criteria=self.criteria, only=self.part or "")
+        if self.examples:
+            frames = _example_frames(self.examples, self.judged_inputs)
+            question = replace(question, texts={**question.texts, "examples": frames})
+        if self.criteria:
+            names = tuple(self.criteria)
+            question = replace(question, names=names, criteria=self.criteria, only=self.part or "")
+        return question
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input, or are among the examples."""
@@ -514,10 +243,6 @@ class JudgeMetric(RatedInputsMetric):
         if known.intersection(map(_folded, (sample.query, *sample.references))):
             return "in_examples"
         return super().applies(sample)
-
-    def further_texts(self) -> Mapping[str, Frames]:
-        """The examples."""
-        return {"examples": _example_frames(self.examples, self.judged_inputs)} if self.examples else {}
 
 
 _ANNOTATED: dict[str, Callable[[EvaluationSample, str], bool]] = {
@@ -559,13 +284,13 @@ def _parse_target(option: object, inputs: Sequence[JudgedInput]) -> TargetCatego
     """The target of an option; by default that of a metric with these inputs."""
     if isinstance(option, TargetCategory):
         return option
-    names = [one.name.lower() for one in TargetCategory]
+    names = [known_target.name.lower() for known_target in TargetCategory]
     if isinstance(option, str) and option.lower() in names:
         return TargetCategory[option.upper()]
     if option is not None:
         hint = did_you_mean(str(option).lower(), names, otherwise=f"; the targets are {', '.join(names)}")
         raise BadOptionError("target", f"there is no target {option!r:.80}{hint}")
-    kinds = {one.kind for one in inputs}
+    kinds = {shown.kind for shown in inputs}
     if "answer" not in kinds:
         return TargetCategory.RETRIEVAL_RELEVANCE
     if "reference" in kinds:
@@ -591,15 +316,15 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
     """
     own = _own_prompt(option)
     present = {*_WORDS, *(name for name, used in parts.items() if used)}
-    known = {*(one.slot for one in inputs), *present}
+    known = {*(shown.slot for shown in inputs), *present}
     counts = Counter(_SLOT_NAMES.findall(own.question) + _SLOT_NAMES.findall(own.system))
     for slot, count in counts.items():
         if slot not in known:
             hint = did_you_mean(slot, known, otherwise=f"; the slots are {', '.join(sorted(known))}")
             raise BadOptionError("prompt", f"nothing goes into the slot {{{{{slot}}}}}{hint}")
         if count > 1:
-            raise BadOptionError("prompt", f"the slot {{{{{slot}}}}} comes {count} times; name it once")
-    missing = [one.slot for one in inputs if one.slot not in counts]
+            raise BadOptionError("prompt", f"the slot {{{{{slot}}}}} occurs {count} times; name it once")
+    missing = [shown.slot for shown in inputs if shown.slot not in counts]
     if len(missing) < len(inputs) and missing:
         raise BadOptionError(
             "prompt", f"it names some inputs but not {{{{{missing[0]}}}}}: name each input once, or none of them"
@@ -725,7 +450,7 @@ def _check_examples(
     """The examples, each with every input and a score on the scale, or one per criterion."""
     if not isinstance(option, (list, tuple)):
         raise BadOptionError("examples", f"must be a list of mappings with inputs and score, not {option!r:.80}")
-    return tuple(_check_example(one, f"examples[{n}]", inputs, scale, criteria) for n, one in enumerate(option))
+    return tuple(_check_example(example, f"examples[{n}]", inputs, scale, criteria) for n, example in enumerate(option))
 
 
 def _check_example(
@@ -733,16 +458,16 @@ def _check_example(
 ) -> dict[str, Any]:
     if not isinstance(example, Mapping):
         raise BadOptionError(where, f"must be a mapping with inputs and score, not {example!r:.80}")
-    keys = [one.key for one in inputs]
+    keys = [shown.key for shown in inputs]
     for key, value in example.items():
         if key not in (*keys, *_REPLY_KEYS):
             names = ", ".join((*keys, *_REPLY_KEYS))
             raise BadOptionError(f"{where}.{key}", f"is not among {names}{did_you_mean(str(key), keys)}")
         if key != SCORE and not all(isinstance(text, str) for text in _as_list(value)):
             raise BadOptionError(f"{where}.{key}", f"must be a text or a list of texts, not {value!r:.80}")
-    for one in inputs:
-        if one.key not in example and one.kind != "history":
-            raise BadOptionError(where, f"lacks '{one.key}', which is among the inputs")
+    for shown in inputs:
+        if shown.key not in example and shown.kind != "history":
+            raise BadOptionError(where, f"lacks '{shown.key}', which is among the inputs")
     if SCORE not in example:
         raise BadOptionError(where, f"lacks '{SCORE}', which the judge should give")
     scores, place = example[SCORE], f"{where}.{SCORE}"
@@ -770,10 +495,10 @@ def _example_frames(examples: Sequence[Mapping[str, Any]], inputs: Sequence[Judg
     """The texts of all examples, each with the reply after its inputs."""
     frames: dict[str, str] = {}
     for number, example in enumerate(examples, 1):
-        for one in inputs:
-            texts = _as_list(example.get(one.key))
+        for shown in inputs:
+            texts = _as_list(example.get(shown.key))
             for place, text in enumerate(texts, 1):
-                frames[f"example {number} {one.slot}" + (f" {place}" if len(texts) > 1 else "")] = text
+                frames[f"example {number} {shown.slot}" + (f" {place}" if len(texts) > 1 else "")] = text
         scores = example[SCORE]
         reply = {"rationale": example["rationale"]} if "rationale" in example else {}
         reply |= scores if isinstance(scores, Mapping) else {SCORE: scores}

@@ -10,32 +10,29 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import SignatureOption
 from ..core.derivation import (
     NO_CONTEXT,
-    Cell,
     Derivation,
     DerivationBuilder,
     ExplainContext,
     SampleJudgement,
-    add_judgements,
     attempt_text,
     format_number,
     quote_text,
 )
-from ..core.metric_metadata import declared_options
+from ..core.metric_metadata import declared_options, refuse_removed_hooks
 from ..core.metrics_base import declare
 from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError
-from ..judge.critic import Critic, JudgeClient, decides, require_options
+from ..judge.critic import Critic, JudgeClient, decides
 from ..judge.metric import JudgedMetric, add_mean_step, add_vote_step, make_replay_critic, replay_repeats
 from ..judge.nli import EntailmentFunction, NliModel
 from ..judge.panel import (
@@ -49,12 +46,7 @@ from ..judge.panel import (
 from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import (
     Rating,
-    RatingPrompt,
-    RatingScale,
-    Scale,
     critic_signature,
-    parse_scale,
-    request_rating,
     require_critic,
     resolve_critic,
     run_repeats,
@@ -65,6 +57,7 @@ from ..judge.support import (
     bound_verifier,
     check_support,
     parse_verifier,
+    require_structured_critic,
     resolve_verifier,
     verifier_name,
 )
@@ -88,8 +81,8 @@ def exact_fraction(value: float) -> Fraction:
 def average_precision(useful: Verdicts) -> Fraction:
     """The mean precision at the useful documents; 0 if none is useful."""
     total, found = Fraction(0), 0
-    for rank, one in enumerate(useful, start=1):
-        if one:
+    for rank, is_useful in enumerate(useful, start=1):
+        if is_useful:
             found += 1
             total += Fraction(found, rank)
     return total / found if found else Fraction(0)
@@ -99,6 +92,14 @@ def average_precision(useful: Verdicts) -> Fraction:
 
 _COLUMNS = ("asked", "came", "squares", "weighted", "unweighted", "masses", "mass")
 """Statistics of each sample, before the means of its dimensions and its counts."""
+_REMOVED_HOOKS = {
+    "load_prompt": "load_prompts",
+    "extraction_prompt": "prompt_used",
+    "further_texts": "question",
+    "require_replies": "require_judges",
+    "require_panel_weights": "require_judges",
+}
+"""Former names of methods of judged metrics; a class that still defines one is refused."""
 MetricT = TypeVar("MetricT", bound="RepeatedJudgementMetric")
 
 
@@ -125,10 +126,37 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     )
     shares_requests: ClassVar[bool] = True
     """Whether a request that another metric of the batch made is not repeated."""
+    _listed: ClassVar[str] = ""
+    """What the critic is asked to list, such as ``sentences``: critics that reply with a number cannot."""
+    prompt_options: ClassVar[tuple[str, ...]] = ("prompt",)
+    """The options that replace the prompts of the metadata, in the same order."""
+    prompts_used: tuple[Prompt, ...] = field(init=False, repr=False)
+    """The prompts of the options, loaded, or the built-in ones."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_removed_hooks(cls, _REMOVED_HOOKS)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "prompts_used", self.load_prompts())
         object.__setattr__(self, "critic", self.parse_critic(self.critic))
         super().__post_init__()
+
+    def load_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts of the options, else the built-in ones."""
+        names = zip(self.prompt_options, self.metadata.prompt_names, strict=True)
+        return tuple(resolve_prompt(getattr(self, option), otherwise=built_in) for option, built_in in names)
+
+    @property
+    def prompt_used(self) -> Prompt:
+        """The first prompt, which is that of the critic."""
+        return self.prompts_used[0]
+
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The texts of prompt files, by the options that name them."""
+        prompts = zip(self.prompt_options, self.prompts_used, strict=False)
+        return {option: prompt.source for option, prompt in prompts if isinstance(getattr(self, option), (str, Path))}
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips empty queries, if this is among the reasons of the metric."""
@@ -163,8 +191,11 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         return self.metadata.binary and decides(bound_verifier(self.critic))
 
     def judging_critic(self) -> Critic:
-        """The resolved critic."""
-        return resolve_critic(self.critic, self.name)
+        """The resolved critic, which must return lists if the metric asks for some."""
+        critic = resolve_critic(self.critic, self.name)
+        if self._listed:
+            require_structured_critic(critic, self.name, self._listed)
+        return critic
 
     @property
     def panel(self) -> Panel | None:
@@ -177,15 +208,15 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """Raise unless the judges are configured."""
         self.judging_critic()
 
-    def require_panel_weights(self) -> None:
-        """Raise if the weights of a panel belong to another prompt."""
+    def _require_judging(self) -> None:
+        """Raise unless the judges are configured, and if the weights of a panel belong to another prompt."""
+        self.require_judges()
         if self.panel is not None:
-            self.panel.require_weights_for(self.name, [one.id for one in self.judging_prompts().values()])
+            self.panel.require_weights_for(self.name, [prompt.id for prompt in self.judging_prompts().values()])
 
     def require_ready(self) -> None:
         """Raise unless the judges are configured."""
-        self.require_judges()
-        self.require_panel_weights()
+        self._require_judging()
         super().require_ready()
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
@@ -194,8 +225,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
     async def outcomes(self, batch: Batch, judge: JudgeClient) -> list[Score]:
         """One outcome per sample, judged concurrently, with the statistics of its judgements."""
-        self.require_judges()  # raise once, not for every sample
-        self.require_panel_weights()
+        self._require_judging()  # raise once, not for every sample
         self._note_families(batch)
         client = SharedJudgeClient(batch, judge, self.name) if self.shares_requests else judge
         return await super().outcomes(batch, client)
@@ -308,7 +338,12 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
     def judging_prompts(self) -> dict[str, Prompt]:
         """By the option with a critic, the prompt that this critic answers."""
-        return {}
+        return {"critic": self.prompt_used}
+
+    def signature_options(self) -> dict[str, str]:
+        """The judge, the prompt, and what the class declares."""
+        judge = {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
+        return judge | declared_options(self, self.metadata)
 
     def with_replay_critics(self: MetricT, judgements: Sequence[SampleJudgement]) -> MetricT:
         """A copy with critics of the kind that made these judgements: requests depend on it."""
@@ -316,40 +351,6 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         for option, prompt in self.judging_prompts().items():
             object.__setattr__(twin, option, make_replay_critic(judgements, prompt.id))
         return twin
-
-
-@dataclass(frozen=True)
-class SinglePromptMetric(RepeatedJudgementMetric):
-    """A metric with one prompt, which can be replaced by the option ``prompt``."""
-
-    if TYPE_CHECKING:
-        # Not a field: each family declares it, in the order of its options.
-        prompt: Any = field(default=None, kw_only=True)
-    prompt_used: Prompt = field(init=False, repr=False)
-    """The custom prompt, loaded, or the built-in one."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prompt_used", self.load_prompt())
-        super().__post_init__()
-
-    def load_prompt(self) -> Prompt:
-        """The prompt of the option, else the built-in one."""
-        (built_in,) = self.metadata.prompt_names
-        return resolve_prompt(self.prompt, otherwise=built_in)
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """The text of the prompt file, by the option that names it."""
-        return {"prompt": self.prompt_used.source} if isinstance(self.prompt, (str, Path)) else {}
-
-    def judging_prompts(self) -> dict[str, Prompt]:
-        """The prompt that the critic answers."""
-        return {"critic": self.prompt_used}
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the prompt, and what the class declares."""
-        judge = {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
-        return judge | declared_options(self, self.metadata)
 
 
 def _judge_summary(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -465,7 +466,7 @@ class StatementEvaluation:
     @property
     def truncated(self) -> int:
         """The number of verdicts on truncated texts."""
-        return sum(verdict.cut for one in self.checked for verdict in one.verdicts)
+        return sum(verdict.cut for statements in self.checked for verdict in statements.verdicts)
 
     async def verify(self, statements: Sequence[str], by: Source) -> list[SupportVerdict]:
         """A verdict per statement, from all texts of the source together."""
@@ -579,7 +580,9 @@ class StatementMetric(RepeatedJudgementMetric):
         repeats = replay_repeats(
             around.judgements, lambda judge, repeat: metric.evaluate(sample, output, judge, repeat)
         )
-        judged = [(repeat, one, rating) for repeat, (one, rating) in repeats or () if isinstance(rating, Rating)]
+        judged = [
+            (repeat, evaluation, rating) for repeat, (evaluation, rating) in repeats or () if isinstance(rating, Rating)
+        ]
         if not judged:
             return None
         self.add_input_steps(steps, sample, output, [evaluation for _, evaluation, _ in judged])
@@ -606,7 +609,7 @@ class StatementMetric(RepeatedJudgementMetric):
 
 
 @dataclass(frozen=True)
-class VerdictMetric(SinglePromptMetric, StatementMetric):
+class VerdictMetric(StatementMetric):
     """A metric over verdicts by its critic on statements that need no extraction."""
 
     critic: Any = field(default=None, hash=False)
@@ -680,11 +683,10 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
 
     def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
         """Add the verdicts, the counts and the formula."""
-        rows = [
-            (statement, one.against.name, verdict.level.label, verdict.rationale)
-            for one in evaluation.checked
-            for statement, verdict in zip(one.statements, one.verdicts, strict=True)
-        ]
+        rows = []
+        for checked in evaluation.checked:
+            for statement, verdict in zip(checked.statements, checked.verdicts, strict=True):
+                rows.append((statement, checked.against.name, verdict.level.label, verdict.rationale))
         steps.table("How far each is supported", ("statement", "by", "verdict", "why"), rows)
         if self.own_count_names:
             counts = zip(self.own_count_names, rating.counts, strict=True)
@@ -707,94 +709,3 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
 def capitalise(text: str) -> str:
     """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
-
-
-# --- base class of metrics in which a critic rates an answer on a scale ----------------------------------------------
-
-
-@dataclass(frozen=True)
-class CriticMetric(SinglePromptMetric):
-    """An answer metric from a critic's ratings on a scale."""
-
-    critic: Any = field(default=None, hash=False)
-    """The judge: an ``LLMCritic``, a ``StructuredCritic``, or ``{use: NAME}`` in a plan."""
-    scale: str | None = field(default="1-5", kw_only=True)
-    """The rating scale, the worst value first."""
-    rationale: bool = field(default=True, kw_only=True)
-    """Whether a structured critic is asked for a rationale before the score."""
-    prompt: Any = field(default=None, kw_only=True, hash=False)
-    """A custom prompt: the path of a file, or a ``Prompt``."""
-
-    shares_requests: ClassVar[bool] = False  # no two metrics ask for the same rating
-
-    metadata = declare(
-        signature={"scale": "scale_used", "rationale": SignatureOption("rationale", unless=True)},
-    )
-
-    def __post_init__(self) -> None:
-        if self.scale is not None:
-            object.__setattr__(self, "scale", self.parse_scale(self.scale))
-        super().__post_init__()
-
-    @staticmethod
-    def parse_scale(option: Any) -> Any:
-        """The scale that an option describes, as it is written in a spec."""
-        return str(Scale.parse(option))
-
-    @property
-    def scale_used(self) -> str:
-        """The rating scale in use."""
-        assert self.scale is not None
-        return self.scale
-
-    @property
-    def rating_scale(self) -> RatingScale:
-        """The scale of the judge's replies."""
-        return parse_scale(self.scale_used)
-
-    def require_judges(self) -> None:
-        """Raise unless there is a critic that can reply on this scale."""
-        super().require_judges()
-        scale = self.rating_scale
-        require_options(self.judging_critic(), scale.options, scale.description, self.name)
-
-    @abstractmethod
-    def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
-        """The rating prompt, or an outcome that needs no judge."""
-
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
-        """The mean over the judgements of one sample."""
-        question = self.question(sample, output)
-        if isinstance(question, Score):
-            return question
-        critic = self.judging_critic()
-        ratings, requested = await run_repeats(judge, lambda repeat: request_rating(judge, critic, question, repeat))
-        return self.score_ratings(ratings, requested)
-
-    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
-        """The stored ratings, rescaled to [0, 1], and their mean."""
-        metric = self.with_replay_critics(around.judgements)
-        question = metric.question(sample, output)
-        steps = DerivationBuilder()
-        if isinstance(question, Score):
-            assert question.value is not None
-            return steps.finish(f"No calls were needed: {format_number(question.value)}", question.value)
-        ratings = replay_repeats(
-            around.judgements, lambda judge, repeat: request_rating(judge, metric.critic, question, repeat)
-        )
-        if ratings is None:
-            return None
-        for name, text in question.texts.items():
-            if isinstance(text, str):
-                steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
-            elif not isinstance(text, Mapping):
-                steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
-        add_judgements(steps, around.judgements)
-        aggregation = getattr(self, "aggregation", "")
-        rows: list[tuple[Cell, ...]] = [(n + 1, *one.values, metric.combine(one.values)) for n, one in ratings]
-        steps.table(
-            question.scale.conversion + (f", combined by {aggregation}" if aggregation else ""),
-            ("time", *question.scored_names, "together"),
-            rows,
-        )
-        return add_mean_step(steps, [metric.combine(one.values) for _, one in ratings])

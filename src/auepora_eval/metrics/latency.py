@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.conventions import signature_number
 from ..core.derivation import add_outcome, add_table
-from ..core.metrics_base import RunInfo, SampleMetric, declare
+from ..core.metrics_base import RunInfo, SampleMetric, declare, with_option
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -254,25 +253,22 @@ class Throughput(TimingMetric):
         super().__post_init__()
         if self.concurrency is not None and self.by == "clock":
             raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
-        self._choose_reducer()
 
     @property
     def assumed_concurrency(self) -> int | None:
         """The number of requests in flight; by the clock it is not needed."""
         return (self.concurrency or 1) if self.by == "latency" else None
 
-    def _choose_reducer(self) -> None:
-        rate = AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
-        object.__setattr__(self, "reducer", rate)
+    @property
+    def reducer(self) -> Reducer:  # type: ignore[override]
+        """Answers per second, by latency or by the clock."""
+        return AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy with the concurrency of the run, unless it is set."""
         if self.by == "clock" or self.concurrency is not None or run.concurrency is None:
             return self
-        twin = copy.copy(self)
-        object.__setattr__(twin, "concurrency", run.concurrency)  # frozen, but this is a fresh copy
-        twin._choose_reducer()
-        return twin
+        return with_option(self, "concurrency", run.concurrency)
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The timing; by the clock only if its start is known."""

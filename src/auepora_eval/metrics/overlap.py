@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, product
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -63,14 +64,13 @@ def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
     return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]
 
 
-def drop_empty_references(references: Iterable[list[str]]) -> list[list[str]]:
-    """The references that have tokens; all of them if none has."""
-    listed = list(references)
-    return [words for words in listed if words] or listed
-
-
 def _as_list(texts: Texts | None) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts or ())
+
+
+def yes_no(is_so: bool) -> str:
+    """A cell of a table."""
+    return "yes" if is_so else "no"
 
 
 def format_words(words: Iterable[str]) -> str:
@@ -99,14 +99,15 @@ def tokenize_answer(answer: str, words: Tokenize, what: str = "Normalised") -> l
 
 def exact_match(answer: str | None, references: Texts | None, words: Tokenize = squad_words) -> float | None:
     """1 if the answer has the same tokens, in the same order, as a reference."""
-    compared = drop_empty_references(map(words, _as_list(references)))
+    every = [words(text) for text in _as_list(references)]
+    compared = [tokens for tokens in every if tokens] or every
     if answer is None or not compared:
         return None
     tokens = tokenize_answer(answer, words)
     add_table(
         "Each reference; one without words is left out if others have some",
         ("reference, normalised", "is"),
-        ((format_words(one), "the same" if one == tokens else "different") for one in compared),
+        ((format_words(reference), "the same" if reference == tokens else "different") for reference in compared),
     )
     same = tokens in compared
     return add_outcome("A reference is the same, word for word" if same else "No reference is the same", float(same))
@@ -193,7 +194,7 @@ def contains_all(answer: str, slots: Sequence[Sequence[str]], words: Tokenize) -
             "Of each thing to be named, one spelling must stand in it",
             ("thing", "spelling", "contained"),
             (
-                (place, phrase, "yes" if phrase in text else "no")
+                (place, phrase, yes_no(phrase in text))
                 for place, phrases in enumerate(spellings, start=1)
                 for phrase in filter(None, phrases)
             ),
@@ -255,6 +256,59 @@ def rouge_lsum(reference: str, answer: str, words: Tokenize) -> Overlap:
                 left_in_reference[word] -= 1
                 left_in_answer[word] -= 1
     return Overlap(len(hits), *totals, format_words(hits))
+
+
+# --- ROUGE of the packages rouge and rouge-chinese: sets of n-grams, case and punctuation as written -----------------
+
+_ENDS = ("。", "！", "？")
+_TINY = 1e-8
+"""What these packages add to the denominator of F."""
+
+
+def rouge_sentences(words: Sequence[str], *, is_cut: bool = False) -> list[list[str]]:
+    """The sentences of a text given as words: a full stop ends one, also inside a word, and is no word.
+
+    Of text that was cut into words before (``is_cut``), a sentence ends behind 。, ！ or ？.
+
+    >>> rouge_sentences(["It", "froze.", "Ships", "came."])
+    [['It', 'froze'], ['', 'Ships', 'came']]
+    """
+    sentences: list[list[str]] = [[]]
+    for word in words:
+        first, *others = [word] if is_cut else word.split(".")
+        sentences[-1].append(first)
+        sentences.extend([piece] for piece in others)
+        if is_cut and word in _ENDS:
+            sentences.append([])
+    return [sentence for sentence in sentences if any(sentence)]
+
+
+def _ngram_set(sentences: Sequence[Sequence[str]], n: int) -> set[tuple[str, ...]]:
+    words = [word for word in chain.from_iterable(sentences) if word]
+    return set(ngrams(words, n))
+
+
+def _words_in_sequence(answer: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> set[str]:
+    """The distinct words on a longest common subsequence of any two sentences."""
+    common: set[str] = set()
+    for wanted, given in product(reference, answer):
+        common |= {wanted[place] for place in lcs_positions(wanted, given)}
+    return common - {""}
+
+
+def rouge_package_f1(answer: Sequence[str], reference: Sequence[str], variant: str, *, is_cut: bool = False) -> float:
+    """F1 of two texts given as words; ``variant`` is rouge1, rouge2 or rougeL."""
+    given, wanted = rouge_sentences(answer, is_cut=is_cut), rouge_sentences(reference, is_cut=is_cut)
+    n = 2 if variant == "rouge2" else 1
+    in_answer, in_reference = _ngram_set(given, n), _ngram_set(wanted, n)
+    shared = in_answer & in_reference
+    common = len(_words_in_sequence(given, wanted) if variant == "rougeL" else shared)
+    precision = common / len(in_answer) if in_answer else 0.0
+    recall = common / len(in_reference) if in_reference else 0.0
+    return 2 * precision * recall / (precision + recall + _TINY)
+
+
+# --- support of an answer by documents -------------------------------------------------------------------------------
 
 
 def supported_ngrams(answer: Sequence[str], documents: Iterable[Sequence[str]], n: int) -> list[bool]:

@@ -85,19 +85,21 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise BadValueError(f"{text!r:.80} is no regular expression: {error}") from None
 
 
+def part_value(part: str, precision: float, recall: float, *, is_equal: bool) -> float:
+    """The part of a comparison: precision, recall, equality, or else F1."""
+    values = {"precision": precision, "recall": recall, "em": float(is_equal)}
+    if part in values:
+        return values[part]
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
 def set_part(part: Part, common: int, given: int, wanted: int, *, both_empty: float) -> float:
     """Precision, recall, F1 or equality of two sets, from their sizes and that of what they share."""
-    if part == "em":
-        return float(common == given == wanted)
-    if not given and not wanted:
+    if part != "em" and not given and not wanted:
         return both_empty
     precision = common / given if given else 0.0
     recall = common / wanted if wanted else 0.0
-    if part == "precision":
-        return precision
-    if part == "recall":
-        return recall
-    return 2 * precision * recall / (precision + recall) if common else 0.0
+    return part_value(part, precision, recall, is_equal=common == given == wanted)
 
 
 @register("evidence_match")
@@ -226,16 +228,12 @@ class ListMatch(_PublishedMetric):
         return Score(add_outcome(f"{self.part}: {format_number(value)}", value))
 
     def _value(self, right: int, items: int, found: int, things: int) -> float:
+        if self.part == "items":
+            return float(items)
         precision = right / items if items else 0.0
         most = things if self.top is None else min(self.top, things)
         recall = min(found, most) / most if most else 0.0
-        if self.part == "em":
-            return float(right == items and found == things)
-        if self.part == "items":
-            return float(items)
-        if self.part != "f1":
-            return precision if self.part == "precision" else recall
-        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        return part_value(self.part, precision, recall, is_equal=right == items and found == things)
 
 
 @register("response_length")

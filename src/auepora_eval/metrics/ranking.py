@@ -30,7 +30,7 @@ from ..core.metric_metadata import declared_options
 from ..core.metrics_base import NOT_BY_ID, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import (
     Floats,
@@ -101,14 +101,13 @@ def find_hits(gold: Gold, ranked: Sequence[str], k: int | None, min_relevance: i
         labels = [f"{doc_id} (level {levels[doc_id]})" if graded else doc_id for doc_id in sorted(relevant)]
         threshold = "" if min_relevance == 1 else f" (level {min_relevance} or more)"
         add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(relevant)}", len(relevant))
-        marks = {rank: f"hit {place}" for place, rank in enumerate(ranks, start=1)}
+        positions = list(enumerate(ranked[:k], start=1))
+        marks = {rank: "returned before" for rank, doc_id in positions if doc_id in ranked[: rank - 1]}
+        marks |= {rank: f"hit {place}" for place, rank in enumerate(ranks, start=1)}
         add_table(
             f"{'All' if k is None else f'The first {k}'} positions ({len(ranked)} returned)",
             ("rank", "document", "level", "hit"),
-            (
-                (rank, doc_id, levels.get(doc_id), marks.get(rank, "returned before" if doc_id in ranked[:at] else ""))
-                for at, (rank, doc_id) in enumerate(enumerate(ranked[:k], start=1))
-            ),
+            ((rank, doc_id, levels.get(doc_id), marks.get(rank, "")) for rank, doc_id in positions),
         )
     return relevant, ranks
 
@@ -243,7 +242,8 @@ def ndcg_at_k(
     find_hits(gold_ids, ranked_ids, k, min_relevance)
     gains = {doc_id: relevance_gain(level, gain, min_relevance) for doc_id, level in relevance_levels(gold_ids).items()}
     left = dict(gains)
-    ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
+    counted = ranked_ids[:k] if scores is None else ranked_ids
+    ranked_gains = [left.pop(doc_id, 0.0) for doc_id in counted]
     words = {
         "binary": f"1 from level {min_relevance} on, else 0",
         "exponential": "2^level − 1",
@@ -475,6 +475,7 @@ def _add_matches(found: MatchedSample) -> None:
 class RankingMetric(ConfiguredMetric):
     """A metric over the ranked ids of each query."""
 
+    target = TargetCategory.RETRIEVAL_ACCURACY
     metadata = declare(
         reads=frozenset({"retrieved"}),
         requires=("relevant_docs",),
@@ -497,6 +498,8 @@ class RankingMetric(ConfiguredMetric):
     """What a metric with the option ``contains`` computes from contained texts (``features.contained``)."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
+    shown_rules: ClassVar[tuple[str, ...]] = ("empty", "rel", "depth")
+    """The options of every ranking metric that its signature shows."""
     divisor: ClassVar[str] = ""
     """The convention that the plain definition gets as ``divide_by``."""
 
@@ -649,7 +652,7 @@ class RankingMetric(ConfiguredMetric):
             options["rel"] = str(rules.min_relevance)
         if rules.depth is not None and (self.max_rank is None or rules.depth < self.max_rank):
             options["depth"] = str(rules.depth)
-        return options
+        return {key: options[key] for key in self.shown_rules if key in options}
 
     @property
     def max_rank(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -138,7 +139,6 @@ class RPrecision(RankingMetric):
     .. math:: |G \cap R_{|G|}| / |G|
     """
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = r_precision
     metadata = declare(
         matches_gold=True,
@@ -289,7 +289,8 @@ class NDCGAtK(OrderMetric):
         return logs if self.discount == "log2" else np.ones_like(logs)
 
     def _averaged(self, batch: Batch) -> Scores:
-        retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
+        lists = [output.retrieved for output in batch.outputs if output is not None]
+        retrieved = list(chain.from_iterable(lists))
         if retrieved and all(item.score is None for item in retrieved):
             raise BadValueError(
                 f"metric '{self.name}' averages over documents with equal scores, but no retrieved document has a "
@@ -591,7 +592,6 @@ class AQWV(RankingMetric):
     corpus_size: PositiveInt | None = None
     form: Literal["query", "program"] = "query"
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = aqwv_at_k
     metadata = declare(
         suggested=False,  # the user must choose the cost of a false alarm
@@ -604,6 +604,8 @@ class AQWV(RankingMetric):
         ),
         signature={"beta": "beta", "fa": "p_fa", "corpus": "corpus_size", "form": "form"},
     )
+    shown_rules: ClassVar[tuple[str, ...]] = ("rel", "depth")
+    """The treatment of empty gold depends on the form."""
     worst_stats = (0.0, math.nan, 1.0, 1.0)
     """Everything missed, everything a false alarm; the gold flag is kept."""
 
@@ -642,10 +644,6 @@ class AQWV(RankingMetric):
     def skips_empty_gold(self, judged: bool) -> bool:
         """Always, except in the program form."""
         return self.form == "query"
-
-    def signature_options(self) -> dict[str, str]:
-        """Without the treatment of empty gold, which depends on the form."""
-        return {key: value for key, value in super().signature_options().items() if key != "empty"}
 
 
 @register("empty_result_rate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -49,7 +49,6 @@ class BPref(RankingMetric):
     with none of them above it adds 1. Without any judged non-relevant document it is recall.
     """
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = bpref
     metadata = declare(
         reference="Buckley & Voorhees 2004; trec_eval `bpref`",
@@ -93,6 +92,8 @@ class JudgedAtK(RankingMetric):
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     definition = judged_at_k
+    shown_rules: ClassVar[tuple[str, ...]] = ("depth",)
+    """Relevance and empty gold do not matter."""
     metadata = declare(
         skip_reasons={"no_gold": "`relevant_docs` is not annotated"},
         reference="ir_measures `Judged`; 1 − trec_eval `unj` for full lists",
@@ -115,10 +116,6 @@ class JudgedAtK(RankingMetric):
         """False: queries without judgements score 0."""
         return False
 
-    def signature_options(self) -> dict[str, str]:
-        """The depth; relevance and empty gold do not matter."""
-        return {key: value for key, value in self.ranking_signature_options().items() if key == "depth"}
-
 
 @register("accuracy", at="k")
 @dataclass(frozen=True)
@@ -133,7 +130,6 @@ class AccuracyAtK(RankingMetric):
 
     k: RankCutOff
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = accuracy_at_k
     metadata = declare(
         suggested=False,  # large candidate sets inflate it
@@ -187,7 +183,6 @@ class RBP(RankingMetric):
 
     p: Annotated[float, Gt(0), Lt(1)] = 0.8
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = rbp
     metadata = declare(
         matches_gold=True,
@@ -252,7 +247,6 @@ class ERRAtK(RankingMetric):
     max_grade: PositiveInt
     k: RankCutOff | None = None
 
-    target = TargetCategory.RETRIEVAL_ACCURACY
     definition = err_at_k
     metadata = declare(
         matches_gold=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -85,13 +85,15 @@ class SpanMetric(ConfiguredMetric):
         if not relevant:
             return Score.skip("empty_gold")
         chunks = [item.doc for item in output.retrieved[: self._cut]]
-        gold, returned = _characters(relevant), _characters(chunks)
+        passages, pieces = _pieces(relevant, sample.sample_id), _pieces(chunks, sample.sample_id)
+        gold = _characters(passages or ())
         if not gold:
             return Score.skip("no_spans")
-        if returned is None:
+        if pieces is None:
             return Score.skip("no_returned_spans")
-        for text, documents in (("The gold passages", relevant), (f"The first {self.k} chunks", chunks)):
-            add_table(text, ("document", "from", "to"), _pieces(documents, sample.sample_id) or [])
+        returned = _characters(pieces)
+        for text, spans in (("The gold passages", passages or ()), (f"The first {self.k} chunks", pieces)):
+            add_table(text, ("document", "from", "to"), spans)
         common, either = len(gold & returned), gold | returned
         add_step(f"Characters, each counted once: {len(gold)} gold, {len(returned)} returned, {common} in both")
         divisor = len({"gold": gold, "returned": returned, "either": either}[self.divide_by])
@@ -195,15 +197,11 @@ def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
     return SpanOverlap(gold_sizes, returned_sizes, Scores.from_list(common))
 
 
-def _characters(documents: Sequence[Document]) -> set[Character] | None:
-    """All characters that the documents cover; ``None`` if one has no span."""
+def _characters(pieces: Iterable[ParentSpan]) -> set[Character]:
+    """All characters that the spans cover."""
     characters: set[Character] = set()
-    for document in documents:
-        whole = document.text if document.parent == document.doc_id else ""
-        span = document.span or ((0, len(whole)) if whole else None)
-        if span is None:
-            return None
-        characters |= {(document.parent, position) for position in range(*span)}
+    for parent, start, end in pieces:
+        characters |= {(parent, position) for position in range(start, end)}
     return characters
 
 

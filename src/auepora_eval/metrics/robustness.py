@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -162,6 +163,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         signature={"noise": SignatureOption("noise_scenarios", write=join_scenarios), "base_set": "base_set"},
     )
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
@@ -178,11 +181,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
         """The noise scenarios."""
         return self.noise_scenarios
-
-    @property
-    def worst(self) -> float | None:
-        """The base metric's worst value, for failed noisy samples."""
-        return self.inner.worst
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The ratio of both means over pairs by the base metric's plain definition."""
@@ -303,22 +301,23 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         """Base and noisy values, their difference, and the same per scenario."""
         counted, over_all = scores.counted, self._over_all(scores.keys or ())
         scores, clusters = sort_by_id(scores.take(counted), None if clusters is None else clusters[counted])
-        details = self._sides(scores, clusters) | over_all
-        if details["base_score"] is not None and details["base_score"] <= 0:
-            details["undefined_because"] = "the base metric is 0 without noise"
+        sides = self._sides(scores, clusters) | over_all
+        if sides["base_score"] is not None and sides["base_score"] <= 0:
+            sides["undefined_because"] = "the base metric is 0 without noise"
         keys: Sequence[FamilyKey] = scores.keys or ()
-        details["scenarios"] = {}
-        for name in sorted(set(self.noise_scenarios).intersection(*[{n for key in keys for n in key.scenarios}])):
+        by_scenario: dict[str, Any] = {}
+        seen = set(chain.from_iterable(key.scenarios for key in keys))
+        for name in sorted(seen.intersection(self.noise_scenarios)):
             # With base_set "all" every scenario is compared with the same bases.
             rows = np.array([name in key.scenarios or (key.base is None and self.base_set == "all") for key in keys])
             part, inside = scores.take(rows), None if clusters is None else clusters[rows]
             value = self.reducer.value(part)
-            details["scenarios"][name] = {
+            by_scenario[name] = {
                 "value": None if math.isnan(value) else value,
                 "interval": interval_ends(self.reducer.interval(part, *self.range, clusters=inside)),
                 **self._sides(part, inside),
             }
-        return details
+        return {**sides, "scenarios": by_scenario}
 
     def _over_all(self, keys: Sequence[FamilyKey]) -> dict[str, Any]:
         """The base value over all samples that are no variants, and the ratio of all noisy samples to it."""
@@ -409,6 +408,8 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     )
     base_role: ClassVar[str] = "similarity"
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
@@ -427,11 +428,6 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
         """The counterfactual scenarios."""
         return self.counterfactual_scenarios
-
-    @property
-    def worst(self) -> float | None:
-        """The worst value of the similarity."""
-        return self.inner.worst
 
     def required_fields(self) -> list[str]:
         """None: the reference is an answer of the system."""

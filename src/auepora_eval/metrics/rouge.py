@@ -30,11 +30,10 @@ from ..features.texts import (
 )
 from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
-from ..text.rouge_package import rouge_package_f1
 from ..text.sentences import split_sentences
 from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, visible_token, word_tokenizer
 from .answer_base import STEMMED, TOKENIZERS, ComparedMetric, Floats, TokenizedMetric, overlap_scores, tokenizer_label
-from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
+from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum, rouge_package_f1
 
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 _BLANKS = visible_token(" \n\t\u3000")
@@ -58,6 +57,16 @@ class _Rouge(TokenizedMetric, ComparedMetric):
             "stem": SignatureOption("stems", words={True: "porter", False: "none"}),
         },
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Name and target depend on ``compare_to``, not on the class.
+        plain = self.name.removesuffix("_answer").removesuffix("_query")
+        if self.compare_to == "query":
+            object.__setattr__(self, "name", f"{plain}_query")
+        elif plain != self.name:
+            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
+            object.__setattr__(self, "name", f"{plain}_answer")
 
     @property
     def gold_side(self) -> GoldSide:  # type: ignore[override]
@@ -153,11 +162,11 @@ class _RougeVariant(_Rouge):
         """Whether the script decides; the packages cut at white space, or take words that were cut before."""
         return self.flavour == "rouge_score" and super().decides_tokens
 
-    def package_value(self, answer: str, references: Sequence[str]) -> float:
+    def package_value(self, sample: EvaluationSample, answer: str) -> float:
         """The best F1 as the package rouge computes it."""
         is_cut = self.tokenizer != "auto"
         cut = self.words.tokenize if is_cut else str.split
-        texts = [[word for word in cut(text) if word.strip(_BLANKS)] for text in (answer, *references)]
+        texts = [[word for word in cut(text) if word.strip(_BLANKS)] for text in (answer, *self.compared_texts(sample))]
         values = [rouge_package_f1(texts[0], text, self.headline, is_cut=is_cut) for text in texts[1:]]
         return max(values, default=0.0)
 
@@ -166,14 +175,12 @@ class _RougeVariant(_Rouge):
         if self.flavour == "rouge_score":
             return super().score_plain(sample, output, answer)
         add_step(f"The answer: {quote_text(answer)}")
-        return Score(add_outcome("The best F1, over sets of words", self.package_value(answer, sample.references)))
+        return Score(add_outcome("The best F1, over sets of words", self.package_value(sample, answer)))
 
     def score_tokens(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
         if self.flavour == "rouge_package":
-            texts = zip(answers(batch), batch.samples, strict=True)
-            package = np.array([self.package_value(answer, self.compared_texts(sample)) for answer, sample in texts])
-            return self.outcome(batch, package, skip=self.without_reference(batch))
+            return self.score_alone(batch, self.package_value)
         f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.headline))
         best = best_pairs(f1, reference_texts(batch, self.role).owners, len(batch))
         return self.outcome(

@@ -34,7 +34,6 @@ from ..judge.support import SupportVerdict, VerdictForm, VerdictLevel
 from .judged_base import (
     CheckedStatements,
     RepeatedJudgementMetric,
-    SinglePromptMetric,
     StatementEvaluation,
     VerdictMetric,
     exact_fraction,
@@ -57,7 +56,7 @@ class RubricEvaluation(StatementEvaluation):
 
     async def judge_items(self, critic: Critic, items: Sequence[RubricItem], *, per_item: bool) -> list[SupportVerdict]:
         """The verdict on each item: from one request for all, or one for each."""
-        texts = [one.text for one in items]
+        texts = [item.text for item in items]
         checked = CheckedStatements(texts, self.answer)
         self.checked.append(checked)
         checked.verdicts = await RUBRIC_FORM.ask(
@@ -90,7 +89,7 @@ class RubricMetric(VerdictMetric):
         signature={"per_item": SignatureOption("per_item", unless=False)},
     )
     parse_critic = staticmethod(RepeatedJudgementMetric.parse_critic)
-    signature_options = SinglePromptMetric.signature_options
+    signature_options = RepeatedJudgementMetric.signature_options
     no_items_reason: ClassVar[str]
     """The skip reason of a rubric without items that count."""
 
@@ -145,7 +144,7 @@ class RubricMetric(VerdictMetric):
         asked = own if self.per_item else rubric
         verdicts = await evaluation.judge_items(self.checker(), asked, per_item=self.per_item)
         by_item = dict(zip(asked, verdicts, strict=True))
-        return self._rating(own, [by_item[one] for one in own])
+        return self._rating(own, [by_item[item] for item in own])
 
     def level_of(self, verdict: SupportVerdict) -> float:
         """The level that counts."""
@@ -163,19 +162,16 @@ class RubricMetric(VerdictMetric):
     def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
         """Add the items with weight and verdict, and the formula."""
         own = self.own_items(_rubric(evaluation.sample) or ())
-        by_text = {one.text: one for one in own}
-        found = [
-            (by_text[text], verdict)
-            for checked in evaluation.checked
-            for text, verdict in zip(checked.statements, checked.verdicts, strict=True)
-            if text in by_text
-        ]
-        rows = [
-            (item.text, format_number(float(item.weight)), one.level.label, self.level_of(one), one.rationale)
-            for item, one in found
-        ]
+        by_text = {item.text: item for item in own}
+        rows, levels = [], []
+        for checked in evaluation.checked:
+            for text, verdict in zip(checked.statements, checked.verdicts, strict=True):
+                if text in by_text:
+                    weight, level = format_number(float(by_text[text].weight)), self.level_of(verdict)
+                    rows.append((text, weight, verdict.level.label, level, verdict.rationale))
+                    levels.append(level)
         steps.table("The items of the rubric", ("item", "weight", "verdict", "s", "why"), rows)
-        self.add_formula(steps, own, [self.level_of(one) for _, one in found], rating.values[0])
+        self.add_formula(steps, own, levels, rating.values[0])
 
     @abstractmethod
     def add_formula(
@@ -233,10 +229,10 @@ class RubricScore(RubricMetric):
     ) -> None:
         """The weighted sum over the positive weights."""
         products = "".join(
-            f" {'+' if one.weight > 0 else '−'} {format_number(float(abs(one.weight)))} · {level:g}"
-            for one, level in zip(items, levels, strict=True)
+            f" {'+' if item.weight > 0 else '−'} {format_number(float(abs(item.weight)))} · {level:g}"
+            for item, level in zip(items, levels, strict=True)
         )
-        positive = [format_number(float(one.weight)) for one in items if one.weight > 0]
+        positive = [format_number(float(item.weight)) for item in items if item.weight > 0]
         fraction = str(exact_fraction(value))
         shown = format_number(value)
         steps.add_step(
@@ -272,13 +268,13 @@ class RubricRequired(RubricMetric):
 
     def item_value(self, items: Sequence[RubricItem], levels: Sequence[float]) -> float:
         """1 if all are satisfied, else 0."""
-        return float(all(one.is_satisfied(level) for one, level in zip(items, levels, strict=True)))
+        return float(all(item.is_satisfied(level) for item, level in zip(items, levels, strict=True)))
 
     def add_formula(
         self, steps: DerivationBuilder, items: Sequence[RubricItem], levels: Sequence[float], value: float
     ) -> None:
         """How many are satisfied."""
-        satisfied = sum(one.is_satisfied(level) for one, level in zip(items, levels, strict=True))
+        satisfied = sum(item.is_satisfied(level) for item, level in zip(items, levels, strict=True))
         steps.add_step(f"Required items that are satisfied: {satisfied} of {len(items)}", value)
 
 

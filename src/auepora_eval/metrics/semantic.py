@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.embeddings import MODEL_ROUNDING, InferenceFailure, PairCosines, TextVectors, embed_texts, text_cosines
-from ..features.texts import Mask, Role, answers, evidence_texts, reference_texts
+from ..features.texts import Mask, answers, evidence_texts, reference_texts
 from ..judge.nli import Threshold, label_probability, select_premises
 from ..models.embedders import (
     ACTIVATIONS,
@@ -35,7 +36,7 @@ from ..models.embedders import (
 from ..models.loading import Device, ModelOptions, Precision, path_text
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .answer_base import AnswerMetric, Floats, ReferencedMetric
+from .answer_base import AnswerMetric, ComparedMetric, EvidenceMetric, Floats
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
 
@@ -56,8 +57,8 @@ class TextPairScores:
 
 def problem_masks(problems: Sequence[str | None]) -> dict[str, Mask]:
     """Masks of the unmeasured rows, by reason."""
-    reasons = dict.fromkeys(filter(None, problems))
-    return {reason: np.array([problem == reason for problem in problems], np.bool_) for reason in reasons}
+    column = np.array(problems, dtype=object)
+    return {reason: column == reason for reason in dict.fromkeys(filter(None, problems))}
 
 
 def note_truncation(batch: Batch, metric: str, cut: Floats) -> None:
@@ -75,26 +76,14 @@ _PRECISION = SignatureOption("precision", unless="float32")
 
 
 @dataclass(frozen=True)
-class SemanticMetricBase(ReferencedMetric):
+class SemanticMetricBase(ComparedMetric):
     """A metric that compares an answer semantically with each reference (the best counts), or with the query."""
-
-    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
     metadata = declare(
         suggested=False,  # it needs a model, which the user names
     )
     rounding = MODEL_ROUNDING
     """The rounding tolerance of a model."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.compare_to == "query":
-            object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
-
-    @property
-    def role(self) -> Role:
-        """The text that answers are compared with."""
-        return self.compare_to
 
 
 @dataclass(frozen=True)
@@ -177,8 +166,8 @@ class TextPairMetric(SemanticMetricBase):
 
 def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
     """The cosines of text pairs by an embedder."""
-    vectors = embed_texts(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
-    flat = [pair for pairs in rows for pair in pairs]
+    vectors = embed_texts(batch, embed, [list(chain.from_iterable(pairs)) for pairs in rows])
+    flat = list(chain.from_iterable(rows))
     found = text_cosines(vectors, flat)
     # The answer is in every pair of its row; its truncation is counted once.
     cut = [
@@ -221,16 +210,9 @@ class EmbeddingSimilarity(TextPairMetric):
         return score_cosines(batch, resolve_embedder(self.embed_fn), rows)
 
 
-@dataclass(frozen=True)
-class _ModelMetric(ModelOptions, TextPairMetric):
-    """A metric with its own model."""
-
-    model: str = field(metadata={"convert": path_text})
-
-
 @register("sbert_similarity")
 @dataclass(frozen=True)
-class SbertSimilarity(_ModelMetric):
+class SbertSimilarity(ModelOptions, TextPairMetric):
     r"""Cosine of the answer's vector with that of the reference, by a sentence-transformers model.
 
     .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
@@ -268,7 +250,7 @@ class SbertSimilarity(_ModelMetric):
 
 @register("cross_encoder_similarity")
 @dataclass(frozen=True)
-class CrossEncoderSimilarity(_ModelMetric):
+class CrossEncoderSimilarity(ModelOptions, TextPairMetric):
     r"""Similarity of answer and reference, by a cross-encoder that reads both together.
 
     .. math:: f(\text{reference}, \text{answer})
@@ -317,18 +299,21 @@ class CrossEncoderSimilarity(_ModelMetric):
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The activated logit of each pair."""
-        flat = [pair for pairs in rows for pair in pairs]
+        flat = list(chain.from_iterable(rows))
         if not flat:
             return TextPairScores(np.zeros(0), [], [])
         self.require_ready()
         known = pair_logits(batch, self.pair_model, rows)
-        found = [known[pair] for pair in flat]
         activate = ACTIVATIONS[activation_name(self.pair_model) or "sigmoid"][0]
-        numbers = np.array([0.0 if isinstance(one, InferenceFailure) else one[0][0] for one in found])
-        problems = [one.reason if isinstance(one, InferenceFailure) else None for one in found]
-        return TextPairScores(
-            activate(numbers), problems, [not isinstance(one, InferenceFailure) and one[1] for one in found]
-        )
+        numbers, cut = np.zeros(len(flat)), [0] * len(flat)
+        problems: list[str | None] = [None] * len(flat)
+        for place, pair in enumerate(flat):
+            found = known[pair]
+            if isinstance(found, InferenceFailure):
+                problems[place] = found.reason
+            else:
+                numbers[place], cut[place] = found[0][0], found[1]
+        return TextPairScores(activate(numbers), problems, cut)
 
 
 # --- context relevance and redundancy by embeddings: cosines of queries and retrieved documents ----------------------
@@ -438,9 +423,9 @@ class EmbeddingContextRelevance(_ContextMetric):
         own = [document for document in documents if document.text and document.text.strip()]
         if not own:
             return Score.skip("no_text") if documents else Score(0.0)
-        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
-        found = text_cosines(vectors, [(sample.query, one.text) for one in own])
-        rows = ((one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True))
+        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(document.text for document in own)]])
+        found = text_cosines(vectors, [(sample.query, document.text) for document in own])
+        rows = ((document.doc_id, cosine) for document, cosine in zip(own, found.values.tolist(), strict=True))
         add_table("The cosine of the query with each document", ("document", "cosine"), rows)
         return _plain_mean(found)
 
@@ -491,7 +476,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
         own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text and item.doc.text.strip()]
         if len(own) < 2:
             return Score.skip("too_few_documents")
-        vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
+        vectors, _ = self.vectors(Batch([sample], [output]), [[document.text for document in own]])
         pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
         found = text_cosines(vectors, pairs)
         if any(found.problems):
@@ -529,7 +514,7 @@ def _plain_mean(found: PairCosines) -> Score:
 
 @register("nli_grounding")
 @dataclass(frozen=True)
-class NliGrounding(AnswerMetric):
+class NliGrounding(EvidenceMetric, AnswerMetric):
     r"""Proportion of the answer's sentences that the retrieved documents entail, by an NLI model.
 
     .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
@@ -591,10 +576,6 @@ class NliGrounding(AnswerMetric):
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available, with a label for entailment."""
         entailment_index(self.pair_model.loaded(), self.entailment_label)
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents have text."""
-        return any(item.doc.text for item in output.retrieved[: self.k])
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer's sentences."""

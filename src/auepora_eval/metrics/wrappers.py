@@ -205,26 +205,26 @@ class _ComputeOnlyMetric(BatchMetric):
         return self.metric.compute(samples, outputs)
 
 
-def as_batch_metric(one: Metric) -> BatchMetric:
+def as_batch_metric(given: Metric) -> BatchMetric:
     """The metric as a ``BatchMetric``, adapted if it only implements ``compute``."""
-    return one if isinstance(one, BatchMetric) else _ComputeOnlyMetric(one)
+    return given if isinstance(given, BatchMetric) else _ComputeOnlyMetric(given)
 
 
-def is_paired_metric(one: BatchMetric) -> bool:
+def is_paired_metric(metric: BatchMetric) -> bool:
     """Whether a metric is computed from several samples together, so that no sample has its own score."""
-    if isinstance(one, SlicedMetric):
-        return is_paired_metric(one.inner)
-    return one.is_paired
+    if isinstance(metric, SlicedMetric):
+        return is_paired_metric(metric.inner)
+    return metric.is_paired
 
 
-def inner_scores(one: BatchMetric, batch: Batch) -> Scores:
+def inner_scores(inner: BatchMetric, batch: Batch) -> Scores:
     """The outcomes of a batch under another metric, cached for all metrics that wrap it."""
     # Found by equality: different functions may have equal signatures, and user metrics may omit options.
     known: list[tuple[BatchMetric, Scores]] = batch.feature("scored_by", lambda _: [])
     for other, scores in known:
-        if type(other) is type(one) and other == one:
+        if type(other) is type(inner) and other == inner:
             return scores
-    known.append((one, apply_failure_policy(one, batch)))
+    known.append((inner, apply_failure_policy(inner, batch)))
     return known[-1][1]
 
 
@@ -243,9 +243,9 @@ def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
         )
 
 
-def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, str]:
+def inner_signature_options(inner: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one: its name, and its options prefixed with the role."""
-    signature = one.signature
+    signature = inner.signature
     choices = {role: without_separator(signature.name)}
     choices |= {f"{role}.{key}": value for key, value in signature.options.items()}
     return choices | ({f"{role}.v": str(signature.version)} if signature.version != 1 else {})
@@ -259,6 +259,8 @@ class MetricOfMetric(ConfiguredMetric):
     """How signatures name the other metric."""
     base_option: ClassVar[str] = "base"
     """The option with the other metric: its name, ``{name: options}``, or a ``Metric``."""
+    has_worst_of_base: ClassVar[bool] = False
+    """Whether a failed answer counts at the worst value of the other metric."""
     metadata = declare(
         counts_system_failures=False,  # the wrapped metric has counted them
     )
@@ -283,6 +285,11 @@ class MetricOfMetric(ConfiguredMetric):
             output_skips=own.output_skips | given.output_skips,
         )
         super().__post_init__()
+
+    @property
+    def worst(self) -> float | None:
+        """The worst value of the wrapped metric, where failures count as they do there."""
+        return self.inner.worst if self.has_worst_of_base else super().worst
 
     @property
     def wrapped(self) -> Any:
@@ -342,6 +349,9 @@ class WrapperMetric(MetricOfMetric):
     """The wrapped metric: its name, ``{name: options}``, or a ``Metric``."""
 
 
+_WITHOUT_MARKS = str.maketrans("|[]", "   ")
+
+
 @register("sliced")
 @dataclass(frozen=True)
 class SlicedMetric(WrapperMetric):
@@ -373,6 +383,8 @@ class SlicedMetric(WrapperMetric):
     )
     follows_base: ClassVar[bool] = True
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if isinstance(self.where, Mapping):
             for path in self.where:
@@ -387,11 +399,6 @@ class SlicedMetric(WrapperMetric):
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property
-    def worst(self) -> float | None:
-        """The wrapped metric's worst value."""
-        return self.inner.worst
-
-    @property
     def condition(self) -> str:
         """A short text of the condition."""
         if not isinstance(self.where, Mapping):
@@ -400,7 +407,7 @@ class SlicedMetric(WrapperMetric):
         for path, values_given in self.where.items():
             values = values_given if isinstance(values_given, (list, tuple, set, frozenset)) else [values_given]
             parts.append(f"{path}={'/'.join(map(str, values))}")
-        return "".join(" " if mark in "|[]" else mark for mark in ",".join(parts))
+        return ",".join(parts).translate(_WITHOUT_MARKS)
 
     @property
     def predicate(self) -> Callable[[EvaluationSample], bool]:
@@ -546,6 +553,8 @@ class ContextNoiseAccuracy(WrapperMetric):
         signature={"insufficient": "insufficient"},
     )
 
+    has_worst_of_base: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
@@ -561,11 +570,6 @@ class ContextNoiseAccuracy(WrapperMetric):
         known = isinstance(inner.reducer, (Mean, SumsReducer))
         object.__setattr__(self, "reducer", inner.reducer if known else _BaseReducer(inner.reducer))
 
-    @property
-    def worst(self) -> float | None:
-        """The base metric's worst value."""
-        return self.inner.worst
-
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample has a noise ratio, and the base metric applies."""
         return noise_ratio(sample) is not None and self.inner.is_applicable(sample, output)
@@ -573,7 +577,7 @@ class ContextNoiseAccuracy(WrapperMetric):
     def score(self, batch: Batch) -> Scores:
         """The base metric's outcomes; each sample's ratio is stored in its key."""
         scores, ratios = inner_scores(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
-        column = np.array([math.nan if ratio is None else ratio for ratio in ratios], dtype=np.float64)
+        column = np.array(ratios, dtype=np.float64)  # NaN where there is none
         missing = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
         if self.insufficient == "rgb_script":
             declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
@@ -581,8 +585,9 @@ class ContextNoiseAccuracy(WrapperMetric):
             scores = replace(scores, values=np.where(declined, column == 1, scores.values))
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         invalid = np.isnan(column) & ~missing & measured
-        usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
-        payloads = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
+        usable = column.astype(object)
+        usable[np.isnan(column)] = None
+        payloads = list(zip(usable.tolist(), scores.keys or [None] * len(batch), strict=True))
         scores = scores.replaced(invalid, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
         return with_family_keys(scores.replaced(missing, Status.SKIPPED, "no_noise_ratio", math.nan), batch, payloads)
 
@@ -696,7 +701,9 @@ class _ConditionalQuality(WrapperMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes on the selected samples; the others, and samples without gold, are skipped."""
-        scores, hit_scores = _exclude_failures(inner_scores(self.inner, batch)), self.hit.score(batch)
+        scores, hit_scores = inner_scores(self.inner, batch), self.hit.score(batch)
+        failed = scores.status == Status.SYSTEM_FAILED
+        scores = replace(scores, values=np.where(failed, math.nan, scores.values))
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         excluded = measured & (hit_scores.status == Status.SCORED) & (hit_scores.values != float(self.on_hit))
         scores = scores.replaced(excluded, Status.SKIPPED, self.other_reason, math.nan)
@@ -711,12 +718,6 @@ class _ConditionalQuality(WrapperMetric):
             return hit if hit is not None and hit.status is Status.SKIPPED else None
         excluded = hit.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
         return Score.skip(self.other_reason) if excluded else outcome
-
-
-def _exclude_failures(scores: Scores) -> Scores:
-    """The outcomes with failed answers excluded from the mean."""
-    failed = scores.status == Status.SYSTEM_FAILED
-    return replace(scores, values=np.where(failed, math.nan, scores.values)) if failed.any() else scores
 
 
 @register("quality_given_hit", at="k")

@@ -37,6 +37,7 @@ from .loading import (
     label_index,
     load_classifier,
     load_sentence_transformer,
+    read_config,
 )
 
 # --- the cache of vectors, in a SQLite file that several processes may share -----------------------------------------
@@ -323,11 +324,10 @@ def encode_texts(loaded: LoadedModel, texts: list[str], batch_size: int | None) 
     return EmbeddingBatch(_table(rows), tokens.cut)
 
 
-def _table(rows: list[Any]) -> Sequence[Any]:
+def _table(rows: list[Any]) -> Any:
     """The rows as one array if none failed."""
-    table: Any = rows if any(isinstance(row, InferenceFailure) for row in rows) else np.stack(rows)
-    found: Sequence[Any] = table
-    return found
+    has_failures = any(isinstance(row, InferenceFailure) for row in rows)
+    return rows if has_failures else np.stack(rows)
 
 
 def _is_plain(model: Any) -> bool:
@@ -533,7 +533,7 @@ class PairModel(ModelSource):
 
     def encode(self, loaded: LoadedModel, pairs: Sequence[Pair]) -> TokenisedTexts:
         """The tokens of each pair, as the model reads it."""
-        return tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+        return tokenise(loaded, [text for text, _ in pairs], [other for _, other in pairs])
 
     def forward(self, loaded: LoadedModel, inputs: Mapping[str, Any]) -> Any:
         """The logits of a batch of pairs: a row per pair, a column per label."""
@@ -581,7 +581,8 @@ def activation_name(source: ModelSource) -> str | None:
     folder = _local_folder(source)
     if folder is None:
         return None
-    config, own_config = (_read_config(folder / name) for name in ("config.json", "config_sentence_transformers.json"))
+    config = read_config(folder / "config.json")
+    own_config = read_config(folder / "config_sentence_transformers.json")
     nested = config.get("sentence_transformers")
     activation = own_config.get("activation_fn") or (
         nested.get("activation_fn") if isinstance(nested, Mapping) else None
@@ -606,14 +607,6 @@ def _local_folder(source: ModelSource) -> Path | None:
         return ModelSource(source.model, revision=source.revision).folder()
     except (BadValueError, ImportError):
         return None
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def entailment_index(loaded: LoadedModel, label: str | None) -> int:

@@ -56,31 +56,27 @@ def encodable(text: str) -> str:
 def tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> TokenisedTexts:
     """Tokenise texts, or pairs of ``texts`` and ``others``; long input is truncated, of a pair the longer text."""
     with _TOKENISER_LOCK:
-        return _tokenise(loaded, texts, others)
-
-
-def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -> TokenisedTexts:
-    tokenizer, max_length = loaded.tokenizer, loaded.max_length
-    parts = [list(map(encodable, texts_of_side)) for texts_of_side in (texts, others) if texts_of_side is not None]
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return _tokenise_in_python(tokenizer, max_length, parts)
-    if others is not None:
-        shortened = _shorten(tokenizer, set(chain.from_iterable(parts)), max_length)
-        parts = [[shortened.get(text, text) for text in texts_of_side] for texts_of_side in parts]
-    # The backend directly: the transformers layer above it would double the cost.
-    backend.enable_truncation(max_length, strategy="longest_first")
-    backend.no_padding()
-    encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
-    encodings = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
-    # Single texts nearly always have one segment; then types are not needed.
-    has_types = "token_type_ids" in tokenizer.model_input_names and any(
-        any(encoding.type_ids) for encoding in encodings[:1]
-    )
-    types = [encoding.type_ids for encoding in encodings] if has_types else None
-    return TokenisedTexts(
-        [encoding.ids for encoding in encodings], types, [bool(encoding.overflowing) for encoding in encodings]
-    )
+        tokenizer, max_length = loaded.tokenizer, loaded.max_length
+        parts = [list(map(encodable, texts_of_side)) for texts_of_side in (texts, others) if texts_of_side is not None]
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            return _tokenise_in_python(tokenizer, max_length, parts)
+        if others is not None:
+            shortened = _shorten(tokenizer, set(chain.from_iterable(parts)), max_length)
+            parts = [[shortened.get(text, text) for text in texts_of_side] for texts_of_side in parts]
+        # The backend directly: the transformers layer above it would double the cost.
+        backend.enable_truncation(max_length, strategy="longest_first")
+        backend.no_padding()
+        encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
+        encodings = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
+        # Single texts nearly always have one segment; then types are not needed.
+        has_types = "token_type_ids" in tokenizer.model_input_names and any(
+            any(encoding.type_ids) for encoding in encodings[:1]
+        )
+        types = [encoding.type_ids for encoding in encodings] if has_types else None
+        return TokenisedTexts(
+            [encoding.ids for encoding in encodings], types, [bool(encoding.overflowing) for encoding in encodings]
+        )
 
 
 def _tokenise_in_python(tokenizer: Any, max_length: int, parts: list[list[str]]) -> TokenisedTexts:
@@ -119,7 +115,7 @@ def count_tokens(loaded: LoadedModel, texts: Sequence[str]) -> list[int]:
     """The number of tokens of each text, without those that a model adds."""
     with plain_backend(loaded) as backend:
         found = backend.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
-    return [len(one.ids) for one in found]
+    return [len(encoding.ids) for encoding in found]
 
 
 def split_by_tokens(loaded: LoadedModel, text: str, size: int, *, overlap: int = 0) -> list[tuple[int, int]]:

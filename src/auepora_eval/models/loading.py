@@ -195,9 +195,10 @@ class ModelSource(ModelOptions):
         """
         if not self.is_local:
             name = Path(self.model).name if Path(self.model).is_absolute() else self.model
-            return _plain(name if self.revision is None else f"{name}@{self.revision}")
+            shown = name if self.revision is None else f"{name}@{self.revision}"
+            return shown.replace("|", "/")
         path = Path(self.model).expanduser()
-        return _plain(f"{path.resolve().name}-{fingerprint(path)[:8]}")
+        return f"{path.resolve().name}-{fingerprint(path)[:8]}".replace("|", "/")
 
     def signature_options(self) -> dict[str, str]:
         """Shown in a signature: the model, and the precision if it is not float32."""
@@ -228,10 +229,6 @@ def build_with_options(make: Callable[..., T], kind: str, options: object) -> T:
     if "model" not in options:
         raise BadValueError(f"{kind} needs its option 'model'")
     return make(**options)
-
-
-def _plain(text: str) -> str:
-    return text.replace("|", "/")
 
 
 _fingerprints: dict[tuple[object, ...], str] = {}
@@ -268,44 +265,39 @@ class LoadedModel:
     max_length: int
 
 
-class _ModelCache:
-    """The models this process has loaded."""
-
-    def __init__(self) -> None:
-        self._models: OrderedDict[tuple[str, ...], Any] = OrderedDict()
-        self._lock = threading.RLock()
-
-    def get(self, key: tuple[str, ...], load: Callable[[], T]) -> T:
-        with self._lock:  # two threads must not load the same model twice
-            if key not in self._models:
-                self._models[key] = load()
-                while len(self._models) > _MAX_LOADED:
-                    self._models.popitem(last=False)
-            self._models.move_to_end(key)
-            found: T = self._models[key]
-            return found
-
-    def clear(self) -> None:
-        with self._lock:
-            self._models.clear()
+_MODELS: OrderedDict[tuple[str, ...], LoadedModel] = OrderedDict()
+"""The models this process has loaded, the least recently used first."""
+_MODELS_LOCK = threading.RLock()
 
 
-_MODELS = _ModelCache()
+def _cached_model(key: tuple[str, ...], load: Callable[[], LoadedModel]) -> LoadedModel:
+    with _MODELS_LOCK:  # two threads must not load the same model twice
+        if key not in _MODELS:
+            _MODELS[key] = load()
+            while len(_MODELS) > _MAX_LOADED:
+                _MODELS.popitem(last=False)
+        _MODELS.move_to_end(key)
+        return _MODELS[key]
 
 
 def release_models() -> None:
     """Drop all loaded models and free their memory."""
-    _MODELS.clear()
+    with _MODELS_LOCK:
+        _MODELS.clear()
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The content of a JSON file of a model; empty if there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def model_type(source: ModelSource) -> str:
     """The architecture that the config of a model names, such as ``bert``; empty if it names none."""
-    config = source.folder() / "config.json"
-    try:
-        found = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    return str(found.get("model_type", "")) if isinstance(found, dict) else ""
+    return str(read_config(source.folder() / "config.json").get("model_type", ""))
 
 
 def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedModel:
@@ -436,7 +428,8 @@ def _load_cached(
                 "config.json and a tokenizer, and transformers a version that knows it"
             ) from error
 
-    return _MODELS.get((kind, str(folder.resolve()), fingerprint(folder), device, source.precision), load_quietly)
+    key = (kind, str(folder.resolve()), fingerprint(folder), device, source.precision)
+    return _cached_model(key, load_quietly)
 
 
 def _first_line(error: Exception) -> str:

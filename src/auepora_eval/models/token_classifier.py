@@ -154,11 +154,11 @@ class TokenClassifier(ModelSource):
         """
         loaded = self.loaded()
         limit = self._limit(loaded)
-        whole = [Window(self.context(one.question, one.documents), one.answer, 0) for one in inputs]
+        whole = [Window(self.context(given.question, given.documents), given.answer, 0) for given in inputs]
         # There are hardly more tokens than bytes, so that most texts need not be counted.
-        unsure = [row for row, one in enumerate(whole) if sum(map(_num_bytes, one.pair)) > limit - _SPARE]
+        unsure = [row for row, window in enumerate(whole) if sum(map(_num_bytes, window.pair)) > limit - _SPARE]
         counts = count_tokens(loaded, [text for row in unsure for text in whole[row].pair])
-        windows = [[one] for one in whole]
+        windows = [[window] for window in whole]
         for row, sizes in zip(unsure, zip(counts[::2], counts[1::2], strict=True), strict=True):
             if sum(sizes) > limit:
                 windows[row] = self._split(loaded, inputs[row])
@@ -182,18 +182,18 @@ class TokenClassifier(ModelSource):
             )
         return frame
 
-    def _split(self, loaded: LoadedModel, one: SpanInput) -> list[Window]:
+    def _split(self, loaded: LoadedModel, given: SpanInput) -> list[Window]:
         limit = self._limit(loaded)
         frame = self._require_room(loaded)
-        ends = split_by_tokens(loaded, one.question, limit // 4)
-        question, cut = one.question[: ends[0][1]], len(ends) > 1
+        ends = split_by_tokens(loaded, given.question, limit // 4)
+        question, cut = given.question[: ends[0][1]], len(ends) > 1
         windows = []
-        for start, end in split_by_tokens(loaded, one.answer, limit // 2):
-            part = one.answer[start:end]
+        for start, end in split_by_tokens(loaded, given.answer, limit // 2):
+            part = given.answer[start:end]
             if not part.strip():
                 continue
             room = limit - frame - sum(count_tokens(loaded, [question, part])) - _SPARE
-            groups = self._groups(loaded, one.documents, max(room, _MIN_ROOM))
+            groups = self._groups(loaded, given.documents, max(room, _MIN_ROOM))
             windows += [Window(self.context(question, group), part, start, cut) for group in groups]
         return windows
 
@@ -229,7 +229,7 @@ class TokenClassifier(ModelSource):
         label = unsupported_index(loaded, self.label)
         with plain_backend(loaded) as backend:
             backend.enable_truncation(self._max_length(loaded), strategy="only_first")
-            encodings = backend.encode_batch([(encodable(one), encodable(other)) for one, other in pairs])
+            encodings = backend.encode_batch([(encodable(context), encodable(other)) for context, other in pairs])
         has_types = "token_type_ids" in loaded.tokenizer.model_input_names
         tokens = TokenisedTexts(
             [encoding.ids for encoding in encodings],

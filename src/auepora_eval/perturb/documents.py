@@ -32,7 +32,7 @@ from ..systems.interfaces import (
 )
 from ..text.tokenizers import squad_words
 from .edits import count_for_rate, hash_uniform, seeded_permutation
-from .payloads import BUILT_IN, PAYLOAD, Payload, choose_payload, payload_document
+from .payloads import BUILT_IN, PAYLOAD, Payload, choose_payload, payload_document, wrong_answer
 
 # --- kinds and rates of document perturbations, and the sweep syntax ``noise=0,0.2,0.4`` -----------------------------
 
@@ -107,7 +107,7 @@ class Sweep:
             kind, equals, levels = spec.partition("=")
             if not equals:
                 raise BadValueError(f"'{spec}' has no rates; write KIND=RATES, such as noise=0,0.2,0.4")
-            return cls._validated(kind.strip(), [one.strip() for one in levels.split(",")])
+            return cls._validated(kind.strip(), [level.strip() for level in levels.split(",")])
         if not isinstance(spec, Mapping) or len(spec) != 1:
             raise BadValueError(f"name one kind of perturbation with its rates, such as noise=0,0.2,0.4; not {spec!r}")
         ((kind, rates),) = spec.items()
@@ -178,13 +178,6 @@ DocumentEdit = Callable[[EvaluationSample, Document], str | Document | None]
 """Returns a counterfactual document, or its text; ``None`` where none can be made."""
 
 
-def wrong_answer(sample: EvaluationSample) -> str | None:
-    """The wrong answer in ``metadata["wrong_answer"]``; the first one of a list."""
-    value = sample.metadata.get("wrong_answer") if isinstance(sample.metadata, Mapping) else None
-    texts = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []
-    return next((text for text in texts if isinstance(text, str) and text.strip()), None)
-
-
 def counterfactual_document(
     sample: EvaluationSample, document: Document, edit: DocumentEdit | None = None
 ) -> Document | None:
@@ -208,9 +201,8 @@ def counterfactual_document(
 
 def _replace_answers(text: str, answers: Iterable[str], wrong: str) -> str:
     """The text with each answer replaced: whole words, any case, the longest answer first."""
-    right_answers = sorted(
-        {answer.strip().rstrip(".!?") for answer in answers} - {""}, key=lambda one: (-len(one), one)
-    )
+    stripped = {answer.strip().rstrip(".!?") for answer in answers} - {""}
+    right_answers = sorted(stripped, key=lambda answer: (-len(answer), answer))
     if not right_answers:
         return text
     spaced = ("\\s+".join(map(re.escape, right_answer.split())) for right_answer in right_answers)
@@ -414,7 +406,7 @@ class Perturber:
             return [], {"dropped": _ids([document.doc for document in retrieved])} if retrieved else {}
         record: PerturbationRecord = {}
         items = self._drop_relevant(sample, retrieved, record)
-        documents = [one.doc for one in items]
+        documents = [item.doc for item in items]
         documents = self._edit_relevant(sample, documents, record)
         documents = self._inject_noise(sample, documents, {document.doc.doc_id for document in retrieved}, record)
         documents = self._duplicate(sample, documents, record)
@@ -437,8 +429,8 @@ class Perturber:
         if not self.perturbation.drop:
             return items
         hit = [self._selects(sample, "drop", item.doc) for item in items]
-        _record_ids(record, "dropped", [one.doc for one, gone in zip(items, hit, strict=True) if gone])
-        return [one for one, gone in zip(items, hit, strict=True) if not gone]
+        _record_ids(record, "dropped", [item.doc for item, gone in zip(items, hit, strict=True) if gone])
+        return [item for item, gone in zip(items, hit, strict=True) if not gone]
 
     def _edit_relevant(
         self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
@@ -507,18 +499,15 @@ class Perturber:
         if not self.perturbation.duplicate:
             return documents
         n = len(documents)
-        copies = [
-            2 if _is_selected(sample, "duplicate", document.doc_id, self.perturbation) else 1 for document in documents
-        ]
-        positions = [position for position in range(n) for _ in range(copies[position])][:n]
-        left = Counter(positions)
-        _record_ids(
-            record, "duplicated", [document for position, document in enumerate(documents) if left[position] > 1]
-        )
-        _record_ids(
-            record, "displaced", [document for position, document in enumerate(documents) if not left[position]]
-        )
-        return [documents[position] for position in positions]
+        positions: list[int] = []
+        for position, document in enumerate(documents):
+            is_doubled = _is_selected(sample, "duplicate", document.doc_id, self.perturbation)
+            positions += [position] * (1 + is_doubled)
+        left = Counter(positions[:n])
+        placed = list(enumerate(documents))
+        _record_ids(record, "duplicated", [document for position, document in placed if left[position] > 1])
+        _record_ids(record, "displaced", [document for position, document in placed if not left[position]])
+        return [documents[position] for position in positions[:n]]
 
     def _shuffle(
         self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
@@ -584,7 +573,10 @@ def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int
     counterfactual documents.
     """
     if sweep.kind == ARMS_KIND:
-        return _label_arm(sample, str(level))
+        metadata = _as_dict(sample.metadata)
+        if level != "edited":
+            metadata.pop("wrong_answer", None)
+        return replace(sample, labels={**sample.labels, "arm": str(level)}, metadata=metadata)
     labels: dict[str, Any] = dict(sample.labels)
     metadata = sample.metadata
     if sweep.kind == "noise":
@@ -603,13 +595,6 @@ def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int
     if labels == sample.labels:
         return sample
     return replace(sample, labels=labels, metadata=metadata)
-
-
-def _label_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
-    metadata = _as_dict(sample.metadata)
-    if arm != "edited":
-        metadata.pop("wrong_answer", None)
-    return replace(sample, labels={**sample.labels, "arm": arm}, metadata=metadata)
 
 
 def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> EvaluationSample:
@@ -718,7 +703,9 @@ class PerturbedRetriever(_PerturbingRetriever):
         edit: DocumentEdit | None = None,
         seed: int = 0,
     ) -> None:
-        perturbation = Perturbation(noise, drop, counterfactual, empty, shuffle, duplicate, inject, seed)
+        perturbation = Perturbation(
+            noise, drop, counterfactual, empty, shuffle, duplicate=duplicate, inject=inject, seed=seed
+        )
         if arm is not None:
             if perturbation.rates:
                 raise BadValueError(f"give an arm or rates, not both: the arm '{arm}' sets the rates")

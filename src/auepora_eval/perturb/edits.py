@@ -24,9 +24,9 @@ _MARKS = frozenset({"Mn", "Mc", "Me", "Cn"})  # one that this Python does not kn
 # of Thai and Lao vowels, half-width voicing marks.
 _JOINED = frozenset("\u200c\u0e33\u0eb3\uff9e\uff9f")
 _PREPENDED = frozenset(
-    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U000110bd\U000110cd\U000111c2\U000111c3"
-    "\U000113d1\U0001193f\U00011941\U00011a3a\U00011a84\U00011a85\U00011a86\U00011a87\U00011a88\U00011a89\U00011d46"
-    "\U00011f02"
+    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\u1cf5\u1cf6\U000110bd\U000110cd"
+    "\U000111c2\U000111c3\U000113d1\U0001193f\U00011941\U00011a3a\U00011a84\U00011a85\U00011a86\U00011a87\U00011a88"
+    "\U00011a89\U00011d46\U00011f02"
 )
 _VIRAMA = 9
 """The combining class of signs that bind the consonant before them to the one that follows."""

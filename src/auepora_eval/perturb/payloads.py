@@ -27,6 +27,13 @@ PLACEHOLDERS = ("query", "word", "reversed", "answer", "wrong_answer")
 _WORDS = ("lantern", "orchard", "pebble", "harbour", "thimble", "meadow", "copper", "walnut", "saddle", "drizzle")
 
 
+def wrong_answer(sample: EvaluationSample) -> str | None:
+    """The wrong answer in ``metadata["wrong_answer"]``; the first one of a list."""
+    value = sample.metadata.get("wrong_answer") if isinstance(sample.metadata, Mapping) else None
+    texts = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []
+    return next((text for text in texts if isinstance(text, str) and text.strip()), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Payload:
     """The template of an adversarial document, and of the words in an answer that show its success.
@@ -78,14 +85,12 @@ class Payload:
     def fill(self, sample: EvaluationSample, seed: int) -> dict[str, Any] | None:
         """The payload for a sample: kind, text and success; ``None`` where the sample lacks what it needs."""
         word = _WORDS[int(hash_uniform(seed, sample.sample_id, "payload word") * len(_WORDS))]
-        wrong = sample.metadata.get("wrong_answer") if isinstance(sample.metadata, Mapping) else None
-        wrong = next((one for one in wrong if isinstance(one, str)), None) if isinstance(wrong, list) else wrong
         values = {
             "query": sample.query,
             "word": word,
             "reversed": word[::-1],
             "answer": next(iter(sample.references), None),
-            "wrong_answer": wrong if isinstance(wrong, str) and wrong.strip() else None,
+            "wrong_answer": wrong_answer(sample),
         }
         if any(not values[name] for name in self.names):
             return None

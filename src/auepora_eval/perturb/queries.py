@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 
@@ -296,7 +297,14 @@ def perturb_queries(
             variants_of.setdefault(id(job.sample), []).extend(linked)
     for row in rows:
         result.extend([*([] if only_variants else [row]), *variants_of.get(id(row), ())])
-    _require_new_ids(rows, variants_of.values())
+    taken_ids = {row.sample_id for row in rows}
+    for variant in chain.from_iterable(variants_of.values()):
+        if variant.sample_id in taken_ids:
+            raise DuplicateIdError(
+                f"the id {variant.sample_id!r} of a variant is already the id of a sample; "
+                "perturb the samples without their old variants, or rename the perturber"
+            )
+        taken_ids.add(variant.sample_id)
     return result
 
 
@@ -367,14 +375,17 @@ def _variant(base: EvaluationSample, query: str, perturber: QueryPerturber, numb
 
 def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) -> list[QueryPerturber]:
     several = isinstance(perturbers, Iterable) and not isinstance(perturbers, str)
-    listed: list[Any] = [as_perturber(one) for one in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
+    given: Iterable[Any] = perturbers if several else [perturbers]  # type: ignore[assignment]
+    listed: list[Any] = [as_perturber(perturber) for perturber in given]
     if not listed:
         raise BadValueError("no perturber is given; give at least one, such as Typo(0.05)")
     seen: set[str] = set()
-    for one in listed:
-        name, scenario = getattr(one, "name", None), getattr(one, "scenario", None)
-        if isinstance(one, type) or not callable(getattr(one, "perturb", None)):
-            raise BadTypeError(f"{one!r:.100} is not a perturber: it needs a name, a scenario and perturb(query, rng)")
+    for perturber in listed:
+        name, scenario = getattr(perturber, "name", None), getattr(perturber, "scenario", None)
+        if isinstance(perturber, type) or not callable(getattr(perturber, "perturb", None)):
+            raise BadTypeError(
+                f"{perturber!r:.100} is not a perturber: it needs a name, a scenario and perturb(query, rng)"
+            )
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise BadValueError(
                 f"a perturber's name becomes part of ids: letters, digits, '_', '-' and '.'; not {name!r}"
@@ -386,14 +397,3 @@ def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) ->
             raise BadValueError(f"two perturbers have the name '{name}'; rename one of them")
         seen.add(name)
     return listed
-
-
-def _require_new_ids(rows: Sequence[EvaluationSample], families: Iterable[Sequence[EvaluationSample]]) -> None:
-    taken_ids = {row.sample_id for row in rows}
-    for variant in (one for family in families for one in family):
-        if variant.sample_id in taken_ids:
-            raise DuplicateIdError(
-                f"the id {variant.sample_id!r} of a variant is already the id of a sample; "
-                "perturb the samples without their old variants, or rename the perturber"
-            )
-        taken_ids.add(variant.sample_id)

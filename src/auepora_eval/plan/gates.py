@@ -235,7 +235,7 @@ class _Parser:
         sign, threshold = self._condition()
         if is_delta:
             return DeltaGate(self._text, metric, sign, threshold, part)
-        return ValueGate(self._text, metric, sign, threshold, part or "point", where)
+        return ValueGate(self._text, metric, sign, threshold, part=part or "point", where=where)
 
     def _verdict(self, expected: str) -> VerdictGate:
         self._open()
@@ -286,7 +286,7 @@ class _Parser:
         if sign.kind != "sign" or sign.text not in SIGNS:
             raise self._error(f"expected {', '.join(SIGNS[:-1])} or {SIGNS[-1]}", self._hint_for_sign(sign))
         self._next()
-        return next(one for one in SIGNS if one == sign.text), self._number()
+        return next(operator for operator in SIGNS if operator == sign.text), self._number()
 
     def _number(self) -> float:
         token = self._current
@@ -437,28 +437,22 @@ def resolve_names(gates: Iterable[Gate], known: Collection[str]) -> list[Gate]:
 
 
 def require_known_names(
-    gates: Iterable[Gate], known: Collection[str], *, slices: Collection[str] | None = None, otherwise: str = ""
+    gates: Collection[Gate], known: Collection[str], *, slices: Collection[str] | None = None, otherwise: str = ""
 ) -> list[Gate]:
     """The gates with canonical metric names; a name that is not in ``known`` is a ``BadValueError``.
 
     ``otherwise`` ends the error where no name is similar. Where ``slices`` are given, gates may name only these.
     """
-    resolved: list[Gate] = []
-    for one in gates:
-        gate = one
-        if gate.metric is not None:
-            found = canonical_name(gate.metric, known)
-            if found is None:
-                listing = f"; there are {', '.join(known)}{otherwise}" if known else otherwise
-                raise BadValueError(
-                    f"the gate {gate.text!r} names '{gate.metric}', which is not among the metrics"
-                    f"{did_you_mean(gate.metric, known, otherwise=listing)}"
-                )
-            gate = replace(gate, metric=found)
+    for gate in gates:
+        if gate.metric is not None and canonical_name(gate.metric, known) is None:
+            listing = f"; there are {', '.join(known)}{otherwise}" if known else otherwise
+            raise BadValueError(
+                f"the gate {gate.text!r} names '{gate.metric}', which is not among the metrics"
+                f"{did_you_mean(gate.metric, known, otherwise=listing)}"
+            )
         if isinstance(gate, ValueGate) and gate.where is not None and slices is not None:
             _require_slice(gate, gate.where.slice, slices)
-        resolved.append(gate)
-    return resolved
+    return resolve_names(gates, known)
 
 
 def require_quality_gates(gates: Iterable[Gate], signatures: Mapping[str, str]) -> None:
@@ -468,8 +462,12 @@ def require_quality_gates(gates: Iterable[Gate], signatures: Mapping[str, str]) 
         of = _COST_OF_CORRECT.match(signatures.get(gate.metric or "", ""))
         if of is None or isinstance(gate, CoverageGate):
             continue
-        names = [re.search(r"\|of:([^|]*)", one) for one in gated if not one.startswith("cost_per_correct")]
-        known = {one.partition("|")[0] for one in gated} | {found[1] for found in names if found is not None}
+        names = [
+            re.search(r"\|of:([^|]*)", signature) for signature in gated if not signature.startswith("cost_per_correct")
+        ]
+        known = {signature.partition("|")[0] for signature in gated} | {
+            found[1] for found in names if found is not None
+        }
         if of[1] not in known:
             raise BadValueError(
                 f"the gate {gate.text!r} alone says nothing: refusing the dear half of all questions makes "

@@ -54,23 +54,14 @@ class DataSource:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemSource:
-    """A system to call, and how it is built."""
+class ObjectSource:
+    """How a system is built, or a resource that metrics refer to by ``{use: NAME}``, such as a judge."""
 
     kind: str
-    """``python``, ``http`` or ``command``."""
+    """Of a system ``python``, ``http`` or ``command``."""
     options: Mapping[str, Any] = field(repr=False)
-    """Its arguments, with variables replaced: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request`` and
-    ``response``; or ``command``, ``cwd`` and ``env``. Not in the repr, because it may contain secrets."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceSource:
-    """A resource that metrics refer to by ``{use: NAME}``, such as a judge, and how it is built."""
-
-    kind: str
-    options: Mapping[str, Any] = field(repr=False)
-    """Its arguments, with variables replaced. Not in the repr, because it may contain secrets."""
+    """Its arguments, with variables replaced: of a system ``path`` and ``args``; ``url``, ``method``, ``headers``,
+    ``request`` and ``response``; or ``command``, ``cwd`` and ``env``. Not in the repr: it may contain secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +351,7 @@ class Plan:
     dataset: DataSource
     outputs: DataSource | None
     """Saved outputs; ``None`` if a system is called."""
-    system: SystemSource | None
+    system: ObjectSource | None
     conventions: Mapping[str, Any]
     """``name``: ``auto`` or the name of a preset; other keys override single conventions."""
     match: MatchChoice
@@ -368,7 +359,7 @@ class Plan:
     primary: tuple[str, ...]
     guardrails: Mapping[str, float]
     """By the name of a metric the largest loss that is allowed."""
-    resources: Mapping[str, ResourceSource]
+    resources: Mapping[str, ObjectSource]
     """The resources by name."""
     metrics: tuple[Spec, ...] | None
     """Specs of one metric each; ``None`` stands for all that the data supports, or for those of ``targets``."""

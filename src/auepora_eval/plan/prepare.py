@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from ..core.slices import Slice, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
-from ..engine.targets import COMPLETE_OUTPUT, possible_metrics
+from ..engine.targets import OUTPUT_WITH_VECTORS, possible_metrics
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
 from ..io.formats import Format, Role
 from ..io.join import (
@@ -51,15 +51,15 @@ from .model import (
     VERSION,
     DataSource,
     JudgeSettings,
+    ObjectSource,
     OutputReader,
     Plan,
     PlanKeys,
-    ResourceSource,
     SavedOutputs,
-    SystemSource,
 )
 from .resources import (
     build_resources,
+    build_system,
     check_two_stage,
     members_of,
     resources_section,
@@ -72,10 +72,12 @@ from .sections import (
     config_section,
     conventions_section,
     data_section,
+    describe_metrics,
     gates_section,
     gold_section,
     guardrails_section,
     judge_section,
+    judging_note,
     metrics_section,
     primary_section,
     resolve_store,
@@ -83,10 +85,11 @@ from .sections import (
     scoring_section,
     slices_section,
     system_section,
+    targets_section,
+    with_target_metrics,
 )
 from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, find_literal_secrets, read_source
 from .sweep import sweep_section
-from .targets import describe_metrics, judging_note, targets_section, with_target_metrics
 
 
 def read_plan(
@@ -237,7 +240,7 @@ def _with_two_stage(
     findings: Findings,
     judge: JudgeSettings,
     metrics: tuple[list[tuple[str, Spec]], list[Metric]] | None,
-    resources: Mapping[str, ResourceSource],
+    resources: Mapping[str, ObjectSource],
 ) -> tuple[JudgeSettings, tuple[list[tuple[str, Spec]], list[Metric]] | None]:
     """The metrics of a plan with those of the cheap judge, and the settings with the names of both."""
     assert judge.two_stage is not None
@@ -253,7 +256,7 @@ def _with_two_stage(
         return judge, metrics
     check_two_stage(findings, settings, resources)
     for name in settings.metrics:
-        chosen = next(one for one in built if one.name == name)
+        chosen = next(metric for metric in built if metric.name == name)
         if not (isinstance(chosen, JudgedMetric) and chosen.reducer.name == "mean"):
             findings.add("judge.expensive", f"'{name}' is no mean of judged scores, which two-stage judging needs")
     return replace(judge, two_stage=settings), None if metrics is None else ([*specs, *added], built)
@@ -360,9 +363,9 @@ def prepare_with_findings(
     metrics = _metrics(plan, findings, rules, samples)
     _check_annotations(plan, findings, metrics, samples)
     slices = parse_slices(plan.slices)
-    for place, one in enumerate(slices):
+    for place, group in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
-        _collect(findings, key, partial(require_slice_values, [one], samples))
+        _collect(findings, key, partial(require_slice_values, [group], samples))
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(
             plan, findings, metrics, "no output has; write what was returned ([] where nothing was)"
@@ -400,8 +403,18 @@ def prepare_with_findings(
     warnings: list[str] = []
     if inapplicable:
         warnings.append(f"no sample has anything for {', '.join(inapplicable)}: every sample will be skipped")
-    warnings += _warnings(plan, samples, metrics, rules, ids, outputs)
-    return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, warnings)
+    warnings += _warnings(plan, samples, metrics, rules=rules, ids=ids, outputs=outputs)
+    return PreparedPlan(
+        plan,
+        samples,
+        format_name,
+        rules,
+        metrics,
+        slices=slices,
+        system=system,
+        outputs=outputs,
+        warnings=warnings,
+    )
 
 
 def _with_resources(
@@ -433,11 +446,11 @@ def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[Ev
         if isinstance(metric, BatchMetric)
         and type(metric).is_applicable is not BatchMetric.is_applicable
         and samples
-        and not any(metric.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples)
+        and not any(metric.is_applicable(sample, OUTPUT_WITH_VECTORS) for sample in samples)
     ]
 
 
-def _never_retrieves(source: SystemSource | None) -> bool:
+def _never_retrieves(source: ObjectSource | None) -> bool:
     """Whether the outputs of this system cannot contain ``retrieved``."""
     response = source.options.get("response") if source is not None and source.kind == "http" else None
     return response is not None and "retrieved" not in response
@@ -449,27 +462,6 @@ def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[
     for (key, _), built in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
         if built.name in affected:
             findings.add(key, f"'{built.name}' reads the field 'retrieved', which {why}, or leave the built out")
-
-
-def build_system(plan: Plan) -> Any:
-    """Import or build the system of a plan, and check that it can be called."""
-    from ..systems.interfaces import as_system, load_python
-
-    source = plan.system
-    assert source is not None
-    options = dict(source.options)
-    if source.kind == "python":
-        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
-    elif source.kind == "http":
-        from ..systems.http import HttpSystem
-
-        made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
-    else:
-        from ..systems.command import CommandSystem
-
-        made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
-    as_system(made)
-    return made
 
 
 def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
@@ -501,13 +493,14 @@ def _samples(
         if plan.outputs is not None and source.nuggets is None and _is_streamed(source, source.corpus, "samples"):
             dataset = open_dataset(source.path, source.format)
             with gc_paused():
-                ids = {one.sample_id: None for one in dataset}
+                ids = {sample.sample_id: None for sample in dataset}
             if not ids:
                 raise DataFileError(source.path, None, "there is no sample in it")
             reject_secrets(dataset, secrets)
             if chosen is not None:
                 _check_set(chosen, ids, dataset, source.path)
-                ids = {one: None for one in ids if one in frozenset(chosen.ids)}
+                wanted = frozenset(chosen.ids)
+                ids = {sample_id: None for sample_id in ids if sample_id in wanted}
             ids = dict.fromkeys(islice(ids, limit))
             selected = _read_unchanged(source.path, lambda: islice(select_samples(dataset, chosen), limit))
             return LazySamples(selected, len(ids)), ids
@@ -537,11 +530,14 @@ def _check_annotations(
     plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
 ) -> None:
     """Add an error for each sample with an annotation that a judge cannot be asked about, such as a rubric."""
-    parts = [part for metric in metrics or () if isinstance(metric, BatchMetric) for part in judged_parts(metric)]
-    checking = [part for part in parts if type(part).sample_problem is not JudgedMetric.sample_problem]
-    if any(one.sample_problem(sample) for sample in (samples if checking else ()) for one in checking):
-        for error in _data_errors(plan):  # with the lines of the samples
-            findings.add_error("dataset", error)
+    batch_metrics = [metric for metric in metrics or () if isinstance(metric, BatchMetric)]
+    parts = chain.from_iterable(judged_parts(metric) for metric in batch_metrics)
+    for part in parts:
+        checks = type(part).sample_problem is not JudgedMetric.sample_problem
+        if checks and any(part.sample_problem(sample) for sample in samples):
+            for error in _data_errors(plan):  # with the lines of the samples
+                findings.add_error("dataset", error)
+            return
 
 
 def _is_streamed(source: DataSource, corpus: Path | None, role: Role) -> bool:
@@ -583,11 +579,11 @@ def _metrics(
     with use_resources(dict.fromkeys(plan.resources)):
         specs = _loaded_specs(plan, findings)
         chosen = _collect(findings, "metrics", lambda: resolve_metrics([spec for _, spec in specs], rules)) or []
-    for (key, _), one in zip(specs, chosen, strict=False):
-        _collect(findings, key, partial(EvaluationPlan([one]).validate_dataset, samples))
+    for (key, _), built in zip(specs, chosen, strict=False):
+        _collect(findings, key, partial(EvaluationPlan([built]).validate_dataset, samples))
     if plan.targets or len(specs) < len(plan.metrics):  # the names of the others are not known
         return chosen
-    names = [one.name for one in chosen]
+    names = [metric.name for metric in chosen]
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # names may depend on the conventions
             findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
@@ -639,13 +635,14 @@ def _outcome(output: SystemOutputs) -> SystemOutputs:
 
 def _output_items(source: DataSource) -> Iterator[tuple[str, SystemOutputs]]:
     found = iter_outputs(source.path, source.format, Problems(check_unique_ids=False))
-    return ((one.sample_id, one.output) for one in found)
+    return ((output.sample_id, output.output) for output in found)
 
 
 def _warnings(
     plan: Plan,
     samples: Sequence[EvaluationSample],
     metrics: Sequence[Metric] | None,
+    *,
     rules: Conventions,
     ids: Mapping[str, None],
     outputs: SavedOutputs | None,
@@ -739,7 +736,7 @@ def check_plan(
         warnings.simplefilter("always", AueporaWarning)
         _check_store_folder(plan, findings)  # a run also reports it, unless another store is given
         made = prepare_with_findings(plan, findings, need_system=need_system)
-    messages = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, AueporaWarning)]
     if findings.not_loaded:
         unchecked = ", ".join(f"{key} ({path})" for key, path in sorted(findings.not_loaded.items()))
         messages.append(f"not imported, so not checked: {unchecked}; --load imports and checks them")
@@ -761,7 +758,7 @@ def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaErro
     if not any(isinstance(error, DataFileError) and not isinstance(error, PlanError) for error in errors):
         return errors
     every = _data_errors(plan)
-    known = {str(one) for one in every}
+    known = {str(error) for error in every}
     return [*(error for error in errors if str(error) not in known), *every]
 
 

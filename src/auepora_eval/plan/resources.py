@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from .model import (
     Arguments,
     DecisionSource,
     JudgeSettings,
+    ObjectSource,
     OpenAISource,
     PanelSource,
+    Plan,
     PlanKeys,
     RecordedSource,
-    ResourceSource,
     TwoStageSettings,
 )
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
@@ -44,18 +46,18 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 Stored = dict[str, Any]
 
 
-def resources_section(findings: Findings) -> tuple[dict[str, ResourceSource], Stored]:
+def resources_section(findings: Findings) -> tuple[dict[str, ObjectSource], Stored]:
     """Read ``resources``: the source of each resource by name, and what is stored."""
-    made: dict[str, ResourceSource] = {}
+    made: dict[str, ObjectSource] = {}
     stored: Stored = {}
     for name, value in findings.top.mapping("resources").items():
         key = f"resources.{name}"
         if not _NAME.fullmatch(name):
             findings.add(key, "the name of a resource is made of letters, digits, '_' and '-'")
             continue
-        one = _resource(findings, key, value)
-        if one is not None:
-            made[name], stored[name] = one
+        read = _resource(findings, key, value)
+        if read is not None:
+            made[name], stored[name] = read
     for name, source in made.items():
         if source.kind == "panel":
             _check_members(findings, name, source, findings.top.mapping("resources"))
@@ -113,7 +115,7 @@ def _replace_use(options: Any, old: str, new: str) -> Any:
     return options
 
 
-def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: Mapping[str, ResourceSource]) -> None:
+def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: Mapping[str, ObjectSource]) -> None:
     """Add an error for each judge of two-stage judging that the plan does not have, or that no metric uses."""
     for key, name in (("cheap", settings.cheap), ("expensive", settings.expensive)):
         if (key == "expensive" or settings.cheap_is_judge) and name not in resources:
@@ -133,10 +135,11 @@ def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: M
 
 def with_members(names: Iterable[str], members: Callable[[str], Iterable[str]]) -> list[str]:
     """These resources, each preceded by the members of a panel."""
-    return list(dict.fromkeys(member for name in names for member in (*members(name), name)))
+    listed = chain.from_iterable((*members(name), name) for name in names)
+    return list(dict.fromkeys(listed))
 
 
-def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Iterable[str]]:
+def members_of(resources: Mapping[str, ObjectSource]) -> Callable[[str], Iterable[str]]:
     """A function that returns the members of a panel, and none for any other resource."""
 
     def members(name: str) -> Iterable[str]:
@@ -146,7 +149,7 @@ def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Itera
     return members
 
 
-def _check_members(findings: Findings, name: str, source: ResourceSource, all_resources: Mapping[str, Any]) -> None:
+def _check_members(findings: Findings, name: str, source: ObjectSource, all_resources: Mapping[str, Any]) -> None:
     """Add an error for each member of a panel that is not a judge of this plan."""
     for place, member in enumerate(source.options["judges"]):
         key = f"resources.{name}.panel.judges[{place}]"
@@ -165,13 +168,13 @@ def _check_members(findings: Findings, name: str, source: ResourceSource, all_re
             )
 
 
-def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSource, Stored] | None:
+def _resource(findings: Findings, key: str, value: object) -> tuple[ObjectSource, Stored] | None:
     if not isinstance(value, Mapping):
         findings.add(key, f"must say what kind it is, such as {{openai: {{model: NAME}}}}, not {describe_value(value)}")
         return None
     section = findings.section(key, value, known=(*RESOURCE_KINDS, "args"))
     found = None if section is None else read_kind(section, RESOURCE_KINDS, ", ".join(RESOURCE_KINDS))
-    return None if found is None else (ResourceSource(*found[:2]), found[2])
+    return None if found is None else (ObjectSource(*found[:2]), found[2])
 
 
 # --- kinds of resources ----------------------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ RESOURCE_KINDS: dict[str, KindReader] = {
 
 def build_resources(
     findings: Findings,
-    sources: Mapping[str, ResourceSource],
+    sources: Mapping[str, ObjectSource],
     names: Collection[str],
     folder: Path,
     *,
@@ -306,7 +309,7 @@ def build_resources(
     return built
 
 
-def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Mapping[str, Any]) -> Any:
+def _build_panel(findings: Findings, key: str, source: ObjectSource, built: Mapping[str, Any]) -> Any:
     """A panel of judges that are built; ``None`` after an error."""
     from ..judge.panel import Panel
 
@@ -314,11 +317,11 @@ def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Ma
     if any(judge is None for judge in judges):
         return None  # the error is that of the member
     before = len(findings.errors)
-    for place, (name, one) in enumerate(zip(source.options["judges"], judges, strict=True)):
-        if not isinstance(one, (LLMCritic, StructuredCritic)):
+    for place, (name, judge) in enumerate(zip(source.options["judges"], judges, strict=True)):
+        if not isinstance(judge, (LLMCritic, StructuredCritic)):
             findings.add(
                 f"{key}.judges[{place}]",
-                f"'{name}' gave an object of type {type(one).__name__}, which is no judge: derive from LLMCritic or "
+                f"'{name}' gave an object of type {type(judge).__name__}, which is no judge: derive from LLMCritic or "
                 "StructuredCritic",
             )
     if len(findings.errors) > before:
@@ -332,7 +335,7 @@ def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Ma
     return None
 
 
-def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> Any:
+def build_resource(source: ObjectSource, folder: Path, *, timeout: float) -> Any:
     """Build one resource; modules are also imported from ``folder``."""
     options = dict(source.options)
     if source.kind == "openai":
@@ -360,6 +363,27 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
     from ..models.embedders import build_embedder
 
     return build_embedder(source.kind, options)
+
+
+def build_system(plan: Plan) -> Any:
+    """Import or build the system of a plan, and check that it can be called."""
+    from ..systems.interfaces import as_system, load_python
+
+    source = plan.system
+    assert source is not None
+    options = dict(source.options)
+    if source.kind == "python":
+        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
+    elif source.kind == "http":
+        from ..systems.http import HttpSystem
+
+        made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
+    else:
+        from ..systems.command import CommandSystem
+
+        made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
+    as_system(made)
+    return made
 
 
 def _build_python(path: str, args: Mapping[str, Any], folder: Path) -> Any:
@@ -397,7 +421,7 @@ def _is_usable(found: Any) -> bool:
 class PlannedJudges:
     """The judges of a plan and their settings."""
 
-    resources: Mapping[str, ResourceSource]
+    resources: Mapping[str, ObjectSource]
     settings: JudgeSettings
     folder: Path
     """The folder in which relative paths start and modules are searched."""
@@ -445,7 +469,10 @@ def judges_in_plan(
     """The named judges of a stored plan; ``label`` names the plan in errors."""
     stored = plan.get("resources") or {}
     names = with_members(names, lambda name: _stored_members(stored.get(name)))
-    values = {"resources": {name: one for name, one in stored.items() if name in names}, "judge": plan.get("judge")}
+    values = {
+        "resources": {name: resource for name, resource in stored.items() if name in names},
+        "judge": plan.get("judge"),
+    }
     return _judges(PlanSource(Path(label), values).with_changes(changes or {}), folder, tuple(stored))
 
 
@@ -463,4 +490,5 @@ def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> P
     keys, _ = findings.top.read(PlanKeys, only=("store",))
     findings.raise_first()
     store = resolve_store(keys["store"], folder)
-    return PlannedJudges(resources, settings, folder, findings.environment.secrets, others, source, store)
+    secrets = findings.environment.secrets
+    return PlannedJudges(resources, settings, folder, secrets, others=others, source=source, store=store)

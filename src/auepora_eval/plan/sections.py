@@ -1,4 +1,7 @@
-"""The sections of a plan: each function checks the values of one section and collects errors."""
+"""The sections of a plan: each function checks the values of one section and collects errors.
+
+Also the metrics that the samples support for the targets of a plan.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,10 @@ from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric, single_specs
 from ..core.slices import parse_slices
+from ..core.targets import TARGETS, find_target, find_targets
+from ..core.types import EvaluationSample, TargetCategory
 from ..engine.gold_match import MatchChoice
+from ..engine.targets import check_support, judge_note, judged_specs, supported_targets
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
@@ -34,11 +42,12 @@ from .model import (
     GoldSettings,
     HttpSource,
     JudgeSettings,
+    ObjectSource,
+    Plan,
     PythonSource,
     RunSettings,
     Scoring,
     StopSettings,
-    SystemSource,
     TwoStageKeys,
     TwoStageSettings,
 )
@@ -77,7 +86,7 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
         )
         return None
     section = PlanSection(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
-    known = {name for name, one in formats().items() if one.reads(role)} | {AUTO, *TABLE_NAMES}
+    known = {name for name, known_format in formats().items() if known_format.reads(role)} | {AUTO, *TABLE_NAMES}
     others = {"corpus", "columns", "nuggets" if role == "samples" else "config"}
     named = [name for name in section.values if name not in others]
     if {"path", "format"} & set(named):
@@ -105,7 +114,7 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
         with collect_errors(findings, section.key_path("columns")):
             table_format(files["columns"], TABLE if name == AUTO else name)
     source = DataSource(path, None if name == AUTO else name, **files)
-    return source, {name: written, **{other: one for other, one in more.items() if one is not None}}
+    return source, {name: written, **{other: option for other, option in more.items() if option is not None}}
 
 
 def conventions_section(findings: Findings) -> Stored:
@@ -176,9 +185,9 @@ def metrics_section(findings: Findings) -> tuple[list[tuple[str, Spec]], list[Me
             findings.add_error(key, error)
             specs.append((key, spec))
             continue
-        specs += [(key, one) for one, _ in parts]
+        specs += [(key, part) for part, _ in parts]
         built += [(key, part) for _, part in parts]
-    metrics = with_distinct_names([one for _, one in built])
+    metrics = with_distinct_names([metric for _, metric in built])
     first: dict[str, str] = {}
     for (key, _), named in zip(built, metrics, strict=True):
         if named.name in first:
@@ -253,14 +262,14 @@ def guardrails_section(
 def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     """Read ``slices``: paths of labels or metadata, or mappings from a name to a path."""
     good: list[str | Mapping[str, str]] = []
-    for key, one in findings.top.listed_values("slices", example="[labels.lang]"):
-        fits = isinstance(one, str) or (isinstance(one, Mapping) and all(isinstance(v, str) for v in one.values()))
-        if not fits or not one:
-            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(one)}")
+    for key, path in findings.top.listed_values("slices", example="[labels.lang]"):
+        fits = isinstance(path, str) or (isinstance(path, Mapping) and all(isinstance(v, str) for v in path.values()))
+        if not fits or not path:
+            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(path)}")
             continue
         with collect_errors(findings, key):
-            parse_slices([*good, one])
-            good.append(one)
+            parse_slices([*good, path])
+            good.append(path)
     return tuple(good)
 
 
@@ -306,6 +315,70 @@ def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
     return Scoring(**values), stored
 
 
+# --- ``targets``, and the metrics that the samples support for them ----------------------------------------------
+
+
+def targets_section(findings: Findings) -> tuple[TargetCategory, ...]:
+    """Read ``targets``: names of targets, in the order of the survey."""
+    found: list[TargetCategory] = []
+    for key, name in findings.top.listed_values("targets", example="[generation_correctness]"):
+        problem = string_problem(name, findings.source.written.get(key))
+        if problem is not None:
+            findings.add(key, problem)
+            continue
+        try:
+            found.append(find_target(name))
+        except BadValueError as error:
+            findings.add_error(key, error)
+    return find_targets(found)
+
+
+def with_target_metrics(
+    plan: Plan, samples: Sequence[EvaluationSample], conventions: Conventions, *, retrieves: bool
+) -> Plan:
+    """The plan with the metrics of its targets that need a judge, and with primary metrics, as the samples allow.
+
+    The other metrics of its targets depend on the outputs. A target that the samples do not allow is left out with a
+    warning; raises where that is all of them.
+    """
+    if not plan.targets or not samples:
+        return plan
+    support = supported_targets(samples, None, retrieves=retrieves, conventions=conventions, targets=plan.targets)
+    supported = set(chain.from_iterable(found.judged for found in support))
+    possible = judged_specs(plan.targets, plan.resolved["resources"], plan.metrics or ())
+    judged = [spec for spec in possible if supported.issuperset(spec)]
+    names = set(chain.from_iterable(judged))
+    check_support(support, names, partial=False)  # what is judged in part is said when the outputs are known
+    primary = plan.primary or tuple(chain.from_iterable(found.primary_with(names) for found in support))
+    metrics: tuple[Spec, ...] = (*(plan.metrics or ()), *judged)
+    return replace(
+        plan,
+        metrics=metrics or None,
+        targets=tuple(found.target for found in support if found.metrics),
+        metric_keys=(*plan.metric_keys, *("targets" for _ in judged)),
+        primary=primary,
+        resolved={**plan.resolved, "metrics": list(metrics) or None, "primary": list(primary) or None},
+    )
+
+
+def describe_metrics(plan: Plan, metrics: Sequence[Metric] | None) -> str:
+    """Which metrics would be computed; ``metrics`` are those of the plan that could be built."""
+    names = [metric.name for metric in metrics or ()]
+    count = len(plan.metrics or ())
+    unchecked = [f"{count - len(names)} not imported"] if count > len(names) else []
+    listed = f"{count} metric{'s' * (count != 1)}: {', '.join(names + unchecked)}"
+    if metrics is not None and not plan.targets:
+        return listed
+    targets = ", ".join(TARGETS[target].name for target in plan.targets)
+    every = f"every metric that the data supports{' for ' * bool(targets)}{targets}"
+    return every if metrics is None else f"{every}, and {listed}"
+
+
+def judging_note(plan: Plan) -> str:
+    """A sentence on the metrics of the targets that need a judge; empty if they have none."""
+    return judge_note(plan.targets, judged_specs(plan.targets, plan.resolved["resources"]))
+
+
 # --- ``gates``: strings, or mappings from a metric to its condition --------------------------------------------------
 
 
@@ -321,7 +394,7 @@ def gates_section(
             continue
         with collect_errors(findings, key):
             gate = parse_gate(text)
-            names = [one.name for one in built or ()]
+            names = [metric.name for metric in built or ()]
             if gate.metric is not None and built is None:  # all that the data supports, which is not known yet
                 names = [metric(gate.metric).name]
             elif gate.metric is not None and findings.not_loaded:  # it may be one that was not imported
@@ -332,7 +405,7 @@ def gates_section(
     with collect_errors(findings, "gates"):
         parse_gates(good)
         require_quality_gates(
-            good, {one.name: str(one.signature) for one in built or () if isinstance(one, BatchMetric)}
+            good, {metric.name: str(metric.signature) for metric in built or () if isinstance(metric, BatchMetric)}
         )
     return tuple(good)
 
@@ -412,9 +485,7 @@ def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
     if section.has("budget") == section.has("budget_cost") and not section.is_misspelt("budget"):
         section.add("budget", "two-stage judging needs 'budget' (samples) or 'budget_cost' (money), and not both")
     if values["budget_cost"] is not None and not section.values.get("prices"):
-        section.add(
-            "budget_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'"
-        )
+        section.add("budget_cost", _NO_PRICES)
     if len(section.findings.errors) > before:
         return None, {}
     cheap, expensive = values["cheap"], values["expensive"]
@@ -431,9 +502,9 @@ def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
         cheap["use" if by_judge else "metric"],
         by_judge,
         expensive["use"],
-        values["budget"],
-        values["budget_cost"],
-        values["seed"],
+        budget=values["budget"],
+        budget_cost=values["budget_cost"],
+        seed=values["seed"],
     )
     return settings, {key: value for key, value in stored.items() if value is not None}
 
@@ -482,7 +553,7 @@ KindReader = Callable[[PlanSection], tuple[Stored, Stored]]
 _REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with spaces it may be a shell script
 
 
-def system_section(findings: Findings) -> tuple[SystemSource, Stored] | None:
+def system_section(findings: Findings) -> tuple[ObjectSource, Stored] | None:
     """Read ``system``: how the system is built, and what is stored of it."""
     value = findings.source.values["system"]
     if isinstance(value, str):
@@ -491,7 +562,7 @@ def system_section(findings: Findings) -> tuple[SystemSource, Stored] | None:
     kinds = {"python": read_python, "http": _http, "command": _command}
     section = findings.section("system", value, known=(*kinds, "args", "config"))
     found = None if section is None else read_kind(section, kinds, "python, http and command")
-    return None if found is None else (SystemSource(*found[:2]), found[2])
+    return None if found is None else (ObjectSource(*found[:2]), found[2])
 
 
 def read_kind(section: PlanSection, kinds: Mapping[str, KindReader], listing: str) -> tuple[str, Stored, Stored] | None:

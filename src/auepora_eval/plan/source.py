@@ -460,7 +460,7 @@ def _is_secret_place(around: tuple[str, ...], text: str, found: re.Match[str]) -
         any(map(may_name_secret, (*around, found["name"])))
         or ("headers" in outer and nearest.lower() not in PUBLIC_HEADERS)
         or ((named := _NAME_BEFORE_VALUE.search(text, 0, found.start())) is not None and may_name_secret(named["name"]))
-        or any(one.start("password") <= found.start() < one.end("password") for one in URL_PASSWORD.finditer(text))
+        or any(url.start("password") <= found.start() < url.end("password") for url in URL_PASSWORD.finditer(text))
     )
 
 
@@ -598,7 +598,7 @@ class PlanSection:
                 used, stored = section.read(plain)
             return (None, None) if len(self.findings.errors) > before else (plain(**used), stored)
         if get_origin(plain) is Mapping and isinstance(value, Mapping):
-            pairs = {name: self._item(join_key(key, name), plain, name, one) for name, one in value.items()}
+            pairs = {name: self._item(join_key(key, name), plain, name, inner) for name, inner in value.items()}
             used, stored = ({name: pair[place] for name, pair in pairs.items()} for place in (0, 1))
         else:
             if problem := self._problem(key, plain, value, or_null=is_optional(hint)):
@@ -640,18 +640,18 @@ def is_optional(hint: Any) -> bool:
     return type(None) in get_args(hint)
 
 
-def default_of(one: Field[Any]) -> Any:
+def default_of(declared: Field[Any]) -> Any:
     """The default of a field of a dataclass; ``MISSING`` if it is required."""
-    return one.default if one.default_factory is MISSING else one.default_factory()
+    return declared.default if declared.default_factory is MISSING else declared.default_factory()
 
 
 def split_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """A type without ``None``, and the markers in it."""
-    members = [one for one in get_args(hint) if one is not type(None)]
+    members = [member for member in get_args(hint) if member is not type(None)]
     plain = members[0] if is_optional(hint) and len(members) == 1 else hint
     if get_origin(plain) is not Annotated:
         return plain, ()
-    markers = tuple(one for one in plain.__metadata__ if isinstance(one, (Variables, Check, InFolder)))
+    markers = tuple(marker for marker in plain.__metadata__ if isinstance(marker, (Variables, Check, InFolder)))
     return (plain.__origin__ if len(markers) == len(plain.__metadata__) else plain), markers
 
 

@@ -173,10 +173,10 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
     return SweepPlan(
         tuple(configurations),
         decide,
-        baseline,
-        keys["delta"],
-        keys["setup"],
-        keys["budget"] or SweepBudget(),
+        baseline=baseline,
+        delta=keys["delta"],
+        setup=keys["setup"],
+        budget=keys["budget"] or SweepBudget(),
         is_grid=section.has("grid") and len(kept) == len(chosen),
     )
 
@@ -223,7 +223,7 @@ def _matching(
             wanted[keys[name]] = value
         else:
             section.add(where, f"'{name}' is no key of the sweep{did_you_mean(name, keys)}")
-    return [settings for settings in chosen if wanted and all(settings.get(key) == wanted[key] for key in wanted)]
+    return [settings for settings in chosen if wanted and {**settings, **wanted} == settings]
 
 
 def _baseline(

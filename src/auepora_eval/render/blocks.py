@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class Table:
     grouped_by: str = "target"
     """The column name of the group titles in Markdown."""
 
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all groups."""
+        return list(chain.from_iterable(group.rows for group in self.groups))
+
 
 def without_none(*blocks: Block | None) -> list[Block]:
     """The blocks without ``None``."""
@@ -88,7 +94,7 @@ def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, c
 
 def without_empty_columns(block: Table) -> Table:
     """The table without columns that have no text in any row; the first one stays."""
-    rows = [row for group in block.groups for row in group.rows]
+    rows = block.rows
     shown = [at for at in range(len(block.columns)) if at == 0 or any(row[at] != "" for row in rows)]
     return select_columns(block, shown)
 

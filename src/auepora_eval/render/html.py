@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -217,15 +217,6 @@ def seconds_text(value: float) -> str:
     return f"{value:.3g} s" if abs(value) < 120 else f"{value / 60:.3g} min"
 
 
-def reason_counts(details: Mapping[str, Any], prefix: str) -> dict[str, int]:
-    """The number of samples per reason, from the details of a result."""
-    return {
-        key.removeprefix(prefix): int(count)
-        for key, count in details.items()
-        if key.startswith(prefix) and isinstance(count, int) and count
-    }
-
-
 def shorten(text: str, longest: int = MAX_LENGTH) -> str:
     """The start of a text on one line."""
     line = " ".join(text[: 4 * longest].split())
@@ -248,7 +239,7 @@ def interval_rows(results: Results) -> list[dict[str, Any]]:
     order = list(TARGETS)
     return [
         {**result_row(result, display_name(result)), "group": TARGETS[result.target].title}
-        for result in sorted(results, key=lambda one: order.index(one.target))
+        for result in sorted(results, key=lambda result: order.index(result.target))
     ]
 
 
@@ -262,10 +253,10 @@ def result_row(result: MetricResult, name: str) -> dict[str, Any]:
         row["scale"] = SECONDS
     if result.interval is not None and result.defined:
         row["low"], row["high"] = result.interval
-        row["doubt"] = bool((result.details.get("interval") or {}).get("flags"))
+        row["doubt"] = bool(result.details.interval.flags)
     if not result.defined:
-        row["note"] = str(result.details.get("undefined_because") or "no sample was scored")
-    return {**row, "n": result.details.get("num_samples")}
+        row["note"] = result.details.undefined_because or "no sample was scored"
+    return {**row, "n": result.details.num_samples if result.details.counts_samples else None}
 
 
 def metric_range(name: str, signature: str | None = None) -> tuple[float, float] | None:

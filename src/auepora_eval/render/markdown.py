@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from .blocks import (
     Block,
@@ -69,11 +70,11 @@ def report_markdown(report: Report) -> str:
 
 def blocks_markdown(blocks: Iterable[Block], *, level: int = 3) -> str:
     """Blocks as Markdown; details become headings of this level."""
-    return "\n\n".join(text for block in blocks for text in _block(block, level=level))
+    return "\n\n".join(chain.from_iterable(_block(block, level=level) for block in blocks))
 
 
 def _section(section: ReportSection) -> list[str]:
-    texts = [text for block in section.blocks for text in _block(block, level=3)]
+    texts = list(chain.from_iterable(_block(block, level=3) for block in section.blocks))
     heading = f"## {escape_markdown(section.title)}" if section.title else ""
     return [heading, escape_markdown(section.lead), *texts] if texts else []
 

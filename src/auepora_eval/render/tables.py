@@ -11,7 +11,6 @@ from typing import Any
 
 from ..core.results import (
     CLAIM_ALL,
-    METRIC_COLUMNS,
     Results,
     controls_warnings,
     coverage,
@@ -19,7 +18,6 @@ from ..core.results import (
     display_name,
     empty_answers,
     judged_coverage,
-    metric_columns,
     panel_note,
     sequential_details,
     sequential_note,
@@ -73,7 +71,7 @@ def results_blocks(results: Results) -> list[Block]:
 
 
 def _rows(result: MetricResult) -> list[Row]:
-    chance = result.details.get("chance")
+    chance = result.details.chance
     chance_text = "" if chance is None else format_value(chance)
     cells: Row = [display_name(result), value_text(result), _interval(result), chance_text, result_note(result)]
     return [cells, *_breakdown_rows(result)]
@@ -82,18 +80,21 @@ def _rows(result: MetricResult) -> list[Row]:
 def runs_table(results: Mapping[str, Results]) -> str:
     """The values and intervals of several runs in one table by target; metrics in the order of the first run."""
     by_name = [each.by_name for each in results.values()]
-    every = {one.name: one for each in results.values() for one in each}
+    every = {result.name: result for each in results.values() for result in each}
     groups = [
         RowGroup(rows, entry.title)
         for target, entry in TARGETS.items()
-        if (rows := [_run_row(one, by_name) for one in every.values() if one.target is target])
+        if (rows := [_run_row(result, by_name) for result in every.values() if result.target is target])
     ]
     return blocks_text(_with_footnote(Table([TableColumn(name) for name in ("metric", *results)], groups)))
 
 
-def _run_row(one: MetricResult, by_name: Sequence[Mapping[str, MetricResult]]) -> Row:
-    found = [results.get(one.name) for results in by_name]
-    return [display_name(one), *("" if result is None else _value_with_interval(result) for result in found)]
+def _run_row(metric: MetricResult, by_name: Sequence[Mapping[str, MetricResult]]) -> Row:
+    row: Row = [display_name(metric)]
+    for results in by_name:
+        result = results.get(metric.name)
+        row.append("" if result is None else _value_with_interval(result))
+    return row
 
 
 def _value_with_interval(result: MetricResult) -> str:
@@ -117,7 +118,7 @@ def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
 
 def result_note(result: MetricResult) -> str:
     """The coverage of a value, or why it is undefined."""
-    because = "" if result.defined else result.details.get("undefined_because", "")
+    because = "" if result.defined else result.details.undefined_because
     notes = [
         because,
         coverage(result),
@@ -128,16 +129,16 @@ def result_note(result: MetricResult) -> str:
         "" if (stage := two_stage_details(result)) is None else two_stage_note(stage),
         empty_answers(result),
     ]
-    notes.append(ONE_JUDGE_NOTE if (result.details.get("answers_by") or {}).get("one_judge") else "")
+    notes.append(ONE_JUDGE_NOTE if result.details.answers_by.get("one_judge") else "")
     return "; ".join(filter(None, notes))
 
 
 def _spread(result: MetricResult) -> str:
     """The standard deviation over repeats, where there are several."""
-    repeats = result.details.get("repeats") or {}
-    if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
+    repeats = result.details.repeats
+    if repeats.count < 2 or repeats.sd is None:
         return ""
-    return f"{repeats['count']} repeats, sd {format_value(repeats['sd'])}"
+    return f"{repeats.count} repeats, sd {format_value(repeats.sd)}"
 
 
 # --- sequential tests: the verdict, its path over the looks, and how far the numbers go ------------------------------
@@ -213,16 +214,16 @@ def _path_blocks(test: Mapping[str, Any]) -> list[Block]:
         return []
     rows: list[Row] = [
         [
-            str(one["number"]),
-            str(one["units"]),
-            format_value(one["mean"]),
-            f"{format_value(one['low'])} – {format_value(one['high'])}",
-            p_text(one["p_value"]),
-            _number_text(one.get("statistic")),
-            _number_text(one.get("boundary")),
-            one.get("verdict") or "",
+            str(look["number"]),
+            str(look["units"]),
+            format_value(look["mean"]),
+            f"{format_value(look['low'])} – {format_value(look['high'])}",
+            p_text(look["p_value"]),
+            _number_text(look.get("statistic")),
+            _number_text(look.get("boundary")),
+            look.get("verdict") or "",
         ]
-        for one in path
+        for look in path
     ]
     titles = ("look", "units", "mean", f"repeated {_level(design)} interval", "repeated p", "statistic", "boundary")
     columns = [*(TableColumn(name, number=True) for name in titles), TableColumn("verdict", brief=True)]
@@ -322,8 +323,8 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
     groups = []
     notes: list[Block] = []
     for result in results:
-        controls = result.details.get("controls") or {}
-        rows = [_control_row(kind, one) for kind, one in (controls.get("kinds") or {}).items()]
+        controls = result.details.controls
+        rows = [_control_row(kind, control) for kind, control in controls.kinds.items()]
         for expected, side in (("reject", "false_accepts"), ("accept", "false_rejects")):
             if sum(row[1] == expected for row in rows) > 1:
                 rows.append(_control_row(f"all to {expected}", {"expected": expected, **controls[side]}))
@@ -343,26 +344,26 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
 _COUNTED = ("judged", "wrong", "error rate", "not judged")
 
 
-def _control_row(name: str, one: Mapping[str, Any]) -> Row:
-    counts = [f"{one['n']}", f"{one['errors']}", number_text(one["rate"])]
-    failed = str(one.get("num_failed") or "")
-    return [name.replace("_", " "), one["expected"], *counts, interval_text(one["interval"]), failed]
+def _control_row(name: str, control: Mapping[str, Any]) -> Row:
+    counts = [f"{control['n']}", f"{control['errors']}", number_text(control["rate"])]
+    failed = str(control.get("num_failed") or "")
+    return [name.replace("_", " "), control["expected"], *counts, interval_text(control["interval"]), failed]
 
 
 def drift_texts(result: MetricResult) -> list[str]:
     """How the verdicts on control items differ from those of an earlier judge or prompt, a sentence per earlier one."""
-    drifts = (result.details.get("controls") or {}).get("drift") or ()
-    return [f"{display_name(result)}: {drift_text(drift)}" for drift in drifts]
+    return [f"{display_name(result)}: {drift_text(drift)}" for drift in result.details.controls.drift]
 
 
 def drift_text(drift: Mapping[str, Any]) -> str:
     """How the verdicts on control items differ from those of another run, in a sentence."""
     sides = []
-    for expected, one in drift["expected"].items():
-        low, high = map(format_value, one["interval"])
+    for expected, changes in drift["expected"].items():
+        low, high = map(format_value, changes["interval"])
         sides.append(
-            f"of {one['n']} to be {expected}ed, {one['newly_accepted']} newly accepted and {one['newly_rejected']} "
-            f"newly rejected (difference {one['difference']:+.4f}, 95 % interval {low} to {high})"
+            f"of {changes['n']} to be {expected}ed, {changes['newly_accepted']} newly accepted and "
+            f"{changes['newly_rejected']} newly rejected (difference {changes['difference']:+.4f}, "
+            f"95 % interval {low} to {high})"
         )
     return (
         f"{drift['num_changed']} of {drift['num_items']} verdicts on control items differ from {drift['run_id']} "
@@ -396,12 +397,12 @@ def _slice_blocks(results: Results, name: str) -> list[Block]:
 
 def _slice_row(group: str, part: MetricResult) -> Row:
     """One group; the number of samples is shown even where all were scored."""
-    counts = coverage(part) or str(part.details.get("num_samples", ""))
+    counts = coverage(part) or str(part.details.num_samples or "")
     return [group, value_text(part), _interval(part), counts]
 
 
 def _with_footnote(block: Table) -> list[Block]:
-    cells = (cell for group in block.groups for row in group.rows for cell in row[2:])
+    cells = chain.from_iterable(row[2:] for row in block.rows)
     doubtful = any(isinstance(cell, str) and cell.endswith(_UNRELIABLE_MARK) for cell in cells)
     return [block, Prose(UNRELIABLE_NOTE)] if doubtful else [block]
 
@@ -411,8 +412,7 @@ def _interval(result: MetricResult) -> str:
     if result.interval is None or not result.defined:
         return ""
     low, high = map(format_value, result.interval)
-    flags = (result.details.get("interval") or {}).get("flags")
-    return f"{low} – {high}" + (f" {_UNRELIABLE_MARK}" if flags else "")
+    return f"{low} – {high}" + (f" {_UNRELIABLE_MARK}" if result.details.interval.flags else "")
 
 
 def value_text(result: MetricResult) -> str:
@@ -432,14 +432,15 @@ def format_value(value: float, digits: int = 4) -> str:
 
 # --- CSV: a row per metric and group of each slice, or a row per sample ----------------------------------------------
 
-COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # it follows from the counts
-
 
 def results_csv(results: Iterable[MetricResult], *, raw: bool = False) -> str:
     """The results as CSV with all digits; undefined and unknown values are empty."""
+    from ..core.frames import metric_columns
+
     columns = metric_columns(list(results), slices=True)
-    rows = zip(*(columns[name].values for name in COLUMNS), strict=True)
-    return csv_text([COLUMNS, *rows], raw=raw)
+    del columns["coverage"]  # it follows from the counts
+    rows = zip(*(column.values for column in columns.values()), strict=True)
+    return csv_text([list(columns), *rows], raw=raw)
 
 
 def scores_csv(results: Results, *, raw: bool = False) -> str:

@@ -9,6 +9,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TextIO
 
 from .blocks import (
@@ -61,7 +62,7 @@ def printable(text: str) -> str:
     '\\u003a:error::x'
     """
     escaped = text.translate(_UNPRINTABLE)
-    return _LOG_COMMAND.sub(lambda one: "\\u0023" if one[0] == "#" else f"{one['space']}\\u003a", escaped)
+    return _LOG_COMMAND.sub(lambda match: "\\u0023" if match[0] == "#" else f"{match['space']}\\u003a", escaped)
 
 
 # --- blocks as plain text: tables aligned by columns of the terminal, closed details as one line ---------------------
@@ -122,7 +123,7 @@ def _bullets(items: Iterable[str]) -> str:
 def _table(block: Table) -> str:
     headers, rows, right = table_rows(block)
     cells = [[_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)] for row in rows]
-    notes = [note for group in block.groups for row in group.rows for note in _notes(row)]
+    notes = list(chain.from_iterable(map(_notes, block.rows)))
     text = aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
     return "\n\n".join(filter(None, [_one_line(block.caption), text, "\n".join(notes)]))
 

@@ -20,7 +20,6 @@ from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError
 from ..judge.prompting import built_in_prompt
 from ..options import describe_type, option_types
-from ..render.html import reason_counts
 from ..render.terminal import plain_math
 
 
@@ -547,9 +546,9 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
     value_range = built.range if built is not None else reference_card.range
     higher = built.higher_is_better if built is not None else reference_card.higher_is_better
     undirected = built is not None and not built.metadata.has_direction
-    if higher is None and result.details.get("lower_is_better"):
+    if higher is None and result.details.lower_is_better:
         higher = False
-    bounds = result.details.get("bounds")
+    bounds = result.details.bounds
     formula = getattr(built, "scale_formula", None) or reference_card.formula
     return Card(
         name=result.name,
@@ -576,7 +575,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         failure=reference_card.failures,
         reference=reference_card.reference,
         value=result.known_value,
-        value_completed=result.details.get("value_completed"),
+        value_completed=result.details.value_completed,
         bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
         interval=_interval(result),
         samples=_samples(result, built),
@@ -611,52 +610,53 @@ def _end_text(end: float) -> str:
 def _interval(result: MetricResult) -> IntervalInfo | None:
     if result.interval is None or not result.defined:
         return None
-    stored = result.details.get("interval") or {}
-    method, units = str(stored.get("method", "not known")), stored.get("units")
+    stored = result.details.interval
+    method = stored.method or "not known"
     words = INTERVALS.get(method, method)
-    if units is not None:
-        words += f", over {units} {'samples' if units == result.details.get('num_samples') else 'clusters of samples'}"
-    flags = tuple(FLAGS.get(flag, flag) for flag in stored.get("flags", ()))
+    if stored.units:
+        unit = "samples" if stored.units == result.details.num_samples else "clusters of samples"
+        words += f", over {stored.units} {unit}"
+    flags = tuple(FLAGS.get(flag, flag) for flag in stored.flags)
     return IntervalInfo(*result.interval, method, words, flags)
 
 
 def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | None:
     details = result.details
-    if "num_scored" not in details:
+    if not details.counts_outcomes:
         return None
     skip_reasons = {} if built is None else built.metadata.skip_reasons
     failed: list[float] = []
     if isinstance(result.scores, Scores):
         failed = result.scores.values[result.scores.status == Status.SYSTEM_FAILED].tolist()
     return SampleCounts(
-        total=details["num_scored"] + details["num_skipped"] + details["num_failed"],
-        counted=details["num_samples"],
-        scored=details["num_scored"],
-        skipped=details["num_skipped"],
-        system_failed=details.get("num_system_failed", 0),
-        measure_failed=details.get("num_measure_failed", 0),
-        skips=_reasons(details, "skipped_", skip_reasons),
-        failures=_reasons(details, "failed_", skip_reasons),
+        total=details.num_outcomes,
+        counted=details.num_samples,
+        scored=details.num_scored,
+        skipped=details.num_skipped,
+        system_failed=details.num_system_failed,
+        measure_failed=details.num_measure_failed,
+        skips=_reasons(details.reasons("skipped"), skip_reasons),
+        failures=_reasons(details.reasons("failed"), skip_reasons),
         failed_counts_as=next((score for score in failed if not math.isnan(score)), None),
     )
 
 
-def _reasons(details: dict[str, Any], prefix: str, skip_reasons: Any) -> tuple[ReasonCount, ...]:
+def _reasons(counts: Mapping[str, int], skip_reasons: Any) -> tuple[ReasonCount, ...]:
     return tuple(
         ReasonCount(reason, count, describe_reason(reason, skip_reasons), REASON_HINTS.get(reason))
-        for reason, count in reason_counts(details, prefix).items()
+        for reason, count in counts.items()
     )
 
 
 def _notes(result: MetricResult) -> tuple[str, ...]:
     notes = []
     if not result.defined:
-        notes.append(f"There is no value: {result.details.get('undefined_because', 'no sample is in it')}")
-    if (over_all := result.details.get("value_all_base")) is not None:
-        base = format_number(result.details["base_score_all"])
-        number = format_number(over_all)
+        notes.append(f"There is no value: {result.details.undefined_because or 'no sample is in it'}")
+    if result.details.value_all_base is not None and result.details.base_score_all is not None:
+        base = format_number(result.details.base_score_all)
+        number = format_number(result.details.value_all_base)
         notes.append(f"Over all samples that are no variants the base metric is {base}, and the ratio to it {number}")
-    repeats = result.details.get("repeats") or {}
-    if isinstance(repeats, dict) and repeats.get("count", 1) > 1:
-        notes.append(f"Every sample was asked {repeats['count']} times; its score is the mean over them")
+    repeats = result.details.repeats.count
+    if repeats > 1:
+        notes.append(f"Every sample was asked {repeats} times; its score is the mean over them")
     return (*notes, *filter(None, [judged_coverage(result), panel_note(result)]))

@@ -212,8 +212,8 @@ def _differences_figure(compared: ComparedRuns) -> Figure:
 def main_metric_figure(runs: Sequence[StoredRun], board: Leaderboard) -> Figure:
     """The main metric of several runs."""
     main = next(iter(board.valued), board.metrics[0])
-    results = [(run, one) for run in runs if (one := run.find_result(main.name)) is not None]
-    rows = [{**result_row(one, run.label), "scale": main.name} for run, one in results]
+    results = [(run, result) for run in runs if (result := run.find_result(main.name)) is not None]
+    rows = [{**result_row(result, run.label), "scale": main.name} for run, result in results]
     caption = f"{main.label} of each run over all its queries, with 95 % intervals."
     return Figure(charts.interval_chart(rows, title=main.label), caption)
 
@@ -296,7 +296,7 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     ]
     figures = [
         Figure(
-            charts.causes_chart({str(one).replace("_", " "): n for one, n in counts.items()}, title=title),
+            charts.causes_chart({str(cause).replace("_", " "): n for cause, n in counts.items()}, title=title),
             caption,
             GALLERY_WIDTH,
         )
@@ -317,11 +317,11 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     return blocks
 
 
-def is_worse(one: QueryChange, *, higher_is_better: bool) -> bool:
+def is_worse(change: QueryChange, *, higher_is_better: bool) -> bool:
     """Whether the query got worse from the first run to the second; otherwise it got better."""
-    if one.b_score is None:
+    if change.b_score is None:
         return True
-    return one.a_score is not None and (one.b_score < one.a_score) is higher_is_better
+    return change.a_score is not None and (change.b_score < change.a_score) is higher_is_better
 
 
 def _cause_table(worse: list[QueryChange], better: list[QueryChange]) -> Block:
@@ -341,18 +341,20 @@ def _cause_table(worse: list[QueryChange], better: list[QueryChange]) -> Block:
 
 
 def _change_list(title: str, listed: list[QueryChange]) -> Details:
-    def fall(one: QueryChange) -> float:
-        return float("inf") if one.a_score is None or one.b_score is None else abs(one.b_score - one.a_score)
+    def fall(change: QueryChange) -> float:
+        return (
+            float("inf") if change.a_score is None or change.b_score is None else abs(change.b_score - change.a_score)
+        )
 
     rows: list[Row] = [
         [
-            Cell(shorten(one.sample_id, 120), href=query_link(one.sample_id)),
-            value_text(one.a_score),
-            value_text(one.b_score),
-            str(one.cause),
-            shorten(one.detail),
+            Cell(shorten(change.sample_id, 120), href=query_link(change.sample_id)),
+            value_text(change.a_score),
+            value_text(change.b_score),
+            str(change.cause),
+            shorten(change.detail),
         ]
-        for one in sorted(listed, key=fall, reverse=True)[:MAX_LISTED]
+        for change in sorted(listed, key=fall, reverse=True)[:MAX_LISTED]
     ]
     columns = [
         TableColumn("query"),
@@ -425,12 +427,12 @@ def stored_splits(a: StoredRun, b: StoredRun, replay: RunRecord) -> list[MetricS
             continue
         keys = (metric.name, result.signature)
         if all(keys in scores for scores in scores_by_run):
-            first, middle, last = (one[keys] for one in scores_by_run)
+            first, middle, last = (scores[keys] for scores in scores_by_run)
             bound, ids, label = metric.for_run(facts), b.results.sample_ids, display_name(result)
-            splits.append(split_difference(bound, ids, first, middle, last, b.clusters, label=label))
+            splits.append(split_difference(bound, ids, first, middle, last, clusters=b.clusters, label=label))
     return splits
 
 
 def _scores(run: StoredRun) -> dict[tuple[str, str | None], Scores]:
     found = run.store.results(run.record.run_id, every_signature=True)
-    return {(one.name, one.signature): one.scores for one in found if isinstance(one.scores, Scores)}
+    return {(result.name, result.signature): result.scores for result in found if isinstance(result.scores, Scores)}

@@ -67,11 +67,13 @@ def _cells(quantity: Quantity, *, signed: bool = False, short: bool = False) -> 
 
 def arms_table(numbers: DiagnosisNumbers, *, short: bool = False) -> Table:
     """The proportion of right answers of each arm, of answers that change in a second run, gain and headroom."""
-    rows: list[Row] = [[f"right answers: {arm}", *_cells(one, short=short)] for arm, one in numbers.accuracy.items()]
+    rows: list[Row] = [
+        [f"right answers: {arm}", *_cells(quantity, short=short)] for arm, quantity in numbers.accuracy.items()
+    ]
     rows += [
-        [f"answers that change in a second run: {arm}", *_cells(one, short=short)]
-        for arm, one in numbers.retest.items()
-        if one.count or not short
+        [f"answers that change in a second run: {arm}", *_cells(quantity, short=short)]
+        for arm, quantity in numbers.retest.items()
+        if quantity.count or not short
     ]
     if numbers.gain is not None:
         rows.append(["RAG gain (retrieved - none)", *_cells(numbers.gain, signed=True, short=short)])
@@ -85,10 +87,10 @@ def _effects_table(
 ) -> Table:
     """A row per class of answers; ``explained`` adds what it means."""
     rows: list[Row] = []
-    for name, one in effects.items():
-        compared = name != "context_acceptability" and bool(one.proportion.count)
-        verdict = "" if not compared else "yes" if one.is_named else one.unnamed
-        rows.append([name, *_cells(one.proportion, short=short), verdict, *([meanings[name]] if explained else [])])
+    for name, effect in effects.items():
+        compared = name != "context_acceptability" and bool(effect.proportion.count)
+        verdict = "" if not compared else "yes" if effect.is_named else effect.unnamed
+        rows.append([name, *_cells(effect.proportion, short=short), verdict, *([meanings[name]] if explained else [])])
     columns: list[TableColumn | str] = [title, _NUMBER, _INTERVAL, _COUNT, "beyond a second run?"]
     return simple_table([*columns, "meaning"] if explained else columns, rows)
 
@@ -113,7 +115,9 @@ def mirage_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table
 def sufficiency_table(numbers: DiagnosisNumbers) -> Table:
     """Whether gold was retrieved, by whether the answer is right, declined or wrong; proportions of all questions."""
     rows = [
-        [f"{group}, {name}", *_cells(one)] for group, row in numbers.sufficiency.items() for name, one in row.items()
+        [f"{group}, {name}", *_cells(quantity)]
+        for group, row in numbers.sufficiency.items()
+        for name, quantity in row.items()
     ]
     return simple_table(["retrieved documents, answer", _NUMBER, _INTERVAL, _COUNT], rows)
 
@@ -122,9 +126,9 @@ def positions_blocks(numbers: DiagnosisNumbers) -> list[Block]:
     """Right answers by the position of the first gold document in the arm ``mixed``."""
     if not numbers.positions:
         return []
-    rows = [[str(position), *_cells(one)] for position, one in numbers.positions.items()]
+    rows = [[str(position), *_cells(quantity)] for position, quantity in numbers.positions.items()]
     blocks: list[Block] = [simple_table(["gold at position", _NUMBER, _INTERVAL, _COUNT], rows)]
-    few = [str(position) for position, one in numbers.positions.items() if one.n < FEW_AT_POSITION]
+    few = [str(position) for position, quantity in numbers.positions.items() if quantity.n < FEW_AT_POSITION]
     if few:
         blocks.append(
             Prose(

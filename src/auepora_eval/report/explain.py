@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,8 @@ from ..core.derivation import (
     SampleJudgement,
     format_number,
 )
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, has_signature, run_signature, sample_outcome
+from ..core.general_derivation import sample_outcome
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, has_signature, run_signature
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import sequential_details, to_json_value, two_stage_details
 from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers
@@ -189,8 +191,8 @@ def resolve_result_metric(
     return nearest or ResolvedMetric(None)
 
 
-def _differences(one: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[str, ...]:
-    own = run_signature(one, run)
+def _differences(metric: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[str, ...]:
+    own = run_signature(metric, run)
     if str(own) == result.signature:
         return ()
     try:
@@ -199,7 +201,7 @@ def _differences(one: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[
         return ("signature",)
     unknown = {name for name, value in own.options.items() if value.startswith("resource ")}
     fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
-    decided = {"groups", "tok"} if one.decides_tokens else {"groups"}
+    decided = {"groups", "tok"} if metric.decides_tokens else {"groups"}
     return tuple(name for name in fields if name not in unknown | decided)
 
 
@@ -233,7 +235,7 @@ def explain_query(
     stored = None if result.scores is None else result.scores[position]
     outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""
     judgements = list(store.judgements(record.run_id, position=position))
-    one = found.metric if isinstance(found.metric, BatchMetric) else None
+    metric = found.metric if isinstance(found.metric, BatchMetric) else None
     answers = []
     for repeat in range(record.repeats):
         if sample_id in gold.invalid:
@@ -243,16 +245,16 @@ def explain_query(
             continue
         context = ExplainContext(
             lambda repeat=repeat: _pairs(store, record, repeat, gold),  # type: ignore[misc]
-            _judgements(judgements, result, one, repeat),
+            _judgements(judgements, result, metric, repeat),
             stored if record.repeats == 1 else None,
             models,
             _stored_spans(result, position, repeat),
         )
         stored_outcome = outcome if record.repeats == 1 else None
-        answers.append(_explain_answer(one, sample, outputs.get(repeat), context, repeat, stored_outcome))
-    return QueryExplanation(
-        sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, one, found)
-    )
+        output = outputs.get(repeat)
+        answers.append(_explain_answer(metric, sample, output, context, repeat=repeat, stored=stored_outcome))
+    check = _check(stored, answers, metric, found)
+    return QueryExplanation(sample_id, sample.query, outcome or "not stored", tuple(answers), check)
 
 
 def _stored_spans(result: MetricResult, position: int, repeat: int) -> tuple[MarkedSpan, ...] | None:
@@ -355,7 +357,7 @@ def _explain_answer(
         )
         words = f"{words}: {why}" if why else words
     needed = REASON_HINTS.get(reason) if status == "skipped" else None
-    return RepeatExplanation(repeat, outcome, words, needed, value, derivation)
+    return RepeatExplanation(repeat, outcome, words, needed=needed, counts_as=value, derivation=derivation)
 
 
 def _derivation(
@@ -448,15 +450,15 @@ def explain(
     found = resolve_result_metric(result, record, metrics or {}, gold=gold.signature)
     notes = _notes(found, record)
     return Explanation(
-        record.run_id,
-        record.name,
-        f"{record.dataset_name}, {record.num_samples} samples",
-        card(result, found.metric),
-        None if query is not None else _reduction(store, record, result, found),
-        None if query is None else explain_query(store, record, result, found, query, models=models, gold=gold),
-        notes,
-        sequential_details(result) if query is None else None,
-        two_stage_details(result) if query is None else None,
+        run_id=record.run_id,
+        run=record.name,
+        dataset=f"{record.dataset_name}, {record.num_samples} samples",
+        card=card(result, found.metric),
+        reduction=None if query is not None else _reduction(store, record, result, found),
+        query=None if query is None else explain_query(store, record, result, found, query, models=models, gold=gold),
+        notes=notes,
+        sequential=sequential_details(result) if query is None else None,
+        two_stage=two_stage_details(result) if query is None else None,
     )
 
 
@@ -637,46 +639,48 @@ def _card_sections(card: Card) -> list[ReportSection]:
 def _interval(card: Card) -> str:
     if card.interval is None:
         return "" if card.value is None else "none"
-    one = card.interval
-    doubts = f"; {', '.join(one.doubts)}" if one.doubts else ""
-    return f"{format_value(one.low)} to {format_value(one.high)}, by {one.words}{doubts}"
+    interval = card.interval
+    doubts = f"; {', '.join(interval.doubts)}" if interval.doubts else ""
+    return f"{format_value(interval.low)} to {format_value(interval.high)}, by {interval.words}{doubts}"
 
 
 def _sample_blocks(card: Card) -> list[Block]:
-    one = card.samples
-    if one is None:
+    samples = card.samples
+    if samples is None:
         return []
-    left = f"{one.counted} of {one.total} are in the value: {one.scored} scored"
-    if one.system_failed:
-        how = "left out" if one.failed_counts_as is None else f"counted as {format_number(one.failed_counts_as)}"
-        left += f", {one.system_failed} on which the system failed, {how}"
-    if one.measure_failed:
-        left += f"; {one.measure_failed} could not be measured"
-    unjudged = sum(each.count for each in one.skips if each.reason == NOT_JUDGED)
+    left = f"{samples.counted} of {samples.total} are in the value: {samples.scored} scored"
+    if samples.system_failed:
+        how = (
+            "left out" if samples.failed_counts_as is None else f"counted as {format_number(samples.failed_counts_as)}"
+        )
+        left += f", {samples.system_failed} on which the system failed, {how}"
+    if samples.measure_failed:
+        left += f"; {samples.measure_failed} could not be measured"
+    unjudged = sum(each.count for each in samples.skips if each.reason == NOT_JUDGED)
     if unjudged:
         left += f"; {unjudged} are not judged"
-    if skipped := one.skipped - unjudged:
+    if skipped := samples.skipped - unjudged:
         left += f"; {skipped} are skipped, since the question does not apply"
-    rows = [
-        (kind, each.reason, each.count, each.words + (f"; to have a score: {each.needed}" if each.needed else ""))
-        for kind, reasons in (("skipped", one.skips), ("failed", one.failures))
-        for each in reasons
-    ]
+    rows = []
+    for kind, reasons in (("skipped", samples.skips), ("failed", samples.failures)):
+        for each in reasons:
+            needed = f"; to have a score: {each.needed}" if each.needed else ""
+            rows.append((kind, each.reason, each.count, f"{each.words}{needed}"))
     return [Prose(left), *(_table(("", "reason", "samples", "which means"), rows) if rows else [])]
 
 
-def _reduction_sections(one: Reduction) -> list[ReportSection]:
-    lines = [f"{one.words[:1].upper()}{one.words[1:]}."]
-    if one.total is not None and one.n:
-        mean = format_number(one.total / one.n)
-        lines.append(f"sum of scores {format_number(one.total)} / {one.n} samples = {mean}")
-    lines.append(_check_text(one.check, "value"))
+def _reduction_sections(reduction: Reduction) -> list[ReportSection]:
+    lines = [f"{reduction.words[:1].upper()}{reduction.words[1:]}."]
+    if reduction.total is not None and reduction.n:
+        mean = format_number(reduction.total / reduction.n)
+        lines.append(f"sum of scores {format_number(reduction.total)} / {reduction.n} samples = {mean}")
+    lines.append(_check_text(reduction.check, "value"))
     sections = [_section("From scores to the value", list(map(_prose, lines)))]
-    for title, members in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
-        rows: list[Row] = [
-            [_cell(each.sample_id), _cell(each.score), "" if each.outcome == "scored" else each.outcome]
-            for each in members
-        ]
+    for title, members in (("Lowest scores", reduction.lowest), ("Highest scores", reduction.highest)):
+        rows: list[Row] = []
+        for each in members:
+            outcome = "" if each.outcome == "scored" else each.outcome
+            rows.append([_cell(each.sample_id), _cell(each.score), outcome])
         shown = simple_table(["query", TableColumn("score", number=True), "outcome"], rows)
         sections.append(_section(title, [without_empty_columns(shown)] if rows else []))
     return sections
@@ -696,15 +700,15 @@ def _check_text(check: RecomputationCheck, what: str) -> str:
     }[check.verdict]
 
 
-def _query_sections(one: QueryExplanation) -> list[ReportSection]:
-    sections = [_section(f"Query {one.sample_id}", [_prose(one.query)])]
-    for answer in one.answers:
-        title = f"Answer {answer.repeat + 1}" if len(one.answers) > 1 else ""
+def _query_sections(query: QueryExplanation) -> list[ReportSection]:
+    sections = [_section(f"Query {query.sample_id}", [_prose(query.query)])]
+    for answer in query.answers:
+        title = f"Answer {answer.repeat + 1}" if len(query.answers) > 1 else ""
         sections.append(_section(title, _answer_blocks(answer)))
-    values = [answer.counts_as for answer in one.answers if answer.counts_as is not None]
-    lines = [_check_text(one.check, "score")]
-    if len(one.answers) > 1 and values:
-        together = one.check.computed
+    values = [answer.counts_as for answer in query.answers if answer.counts_as is not None]
+    lines = [_check_text(query.check, "score")]
+    if len(query.answers) > 1 and values:
+        together = query.check.computed
         line = f"The mean over its answers: ({' + '.join(map(format_number, values))}) / {len(values)}"
         if together is not None and not math.isclose(together, math.fsum(values) / len(values)):
             line = (
@@ -714,20 +718,19 @@ def _query_sections(one: QueryExplanation) -> list[ReportSection]:
     return [*sections, _section("", list(map(_prose, lines)))]
 
 
-def _answer_blocks(one: RepeatExplanation) -> list[Block]:
-    if one.derivation is not None:
-        return [
-            block for place, step in enumerate(one.derivation.steps, start=1) for block in _step_blocks(place, step)
-        ]
-    counts = "it leaves the value" if one.counts_as is None else f"it counts as {format_number(one.counts_as)}"
-    status, _, reason = one.outcome.partition(":")
+def _answer_blocks(answer: RepeatExplanation) -> list[Block]:
+    if answer.derivation is not None:
+        steps = enumerate(answer.derivation.steps, start=1)
+        return list(chain.from_iterable(_step_blocks(place, step) for place, step in steps))
+    counts = "it leaves the value" if answer.counts_as is None else f"it counts as {format_number(answer.counts_as)}"
+    status, _, reason = answer.outcome.partition(":")
     message = {
         "skipped": f"Skipped, since {'it is not judged' if reason == NOT_JUDGED else 'the question does not apply'} "
-        f"({reason}): {one.words}.",
-        "system_failed": f"The system failed ({reason}): {one.words}; {counts}.",
-        "measure_failed": f"It could not be measured ({reason}): {one.words}; {counts}.",
-    }.get(status, f"{one.outcome}; {counts}.")
-    return [_prose(message), *([] if one.needed is None else [_prose(f"To have a score: {one.needed}.")])]
+        f"({reason}): {answer.words}.",
+        "system_failed": f"The system failed ({reason}): {answer.words}; {counts}.",
+        "measure_failed": f"It could not be measured ({reason}): {answer.words}; {counts}.",
+    }.get(status, f"{answer.outcome}; {counts}.")
+    return [_prose(message), *([] if answer.needed is None else [_prose(f"To have a score: {answer.needed}.")])]
 
 
 def _step_blocks(place: int, step: DerivationStep) -> list[Block]:

@@ -27,7 +27,7 @@ def gates_blocks(report: GateReport, *, warnings: bool = True) -> list[Block]:
     against = f", compared with {report.against}" if report.against is not None else ""
     part = None if report.sample_set is None else report.sample_set.note
     note = None if report.register is None else report.register.note
-    return [*blocks, *(Prose(one) for one in (part, report.headline + against, note) if one is not None)]
+    return [*blocks, *(Prose(text) for text in (part, report.headline + against, note) if text is not None)]
 
 
 def gates_table(report: GateReport) -> str:

@@ -35,7 +35,7 @@ from ..runtime.files import write_text
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, RunStore
-from .browser.pack import build_browser
+from .browser.listing import build_browser
 from .comparison_sections import compare_stored_runs, comparison_sections, comparison_verdict
 from .plots import ANSWERS
 from .run_sections import (
@@ -98,7 +98,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     if best is None:
         return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
     queries = pluralize(record.num_samples, "query", "queries")
-    measured = best.details.get("num_samples", record.num_samples)
+    measured = best.details.num_samples if best.details.counts_samples else record.num_samples
     part = "" if measured == record.num_samples else f"{measured:,} of "
     sentence = f"On {part}{queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
     return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
@@ -111,14 +111,13 @@ def run_notes(run: StoredRun, gates: GateCheck) -> tuple[Tone, list[str]]:
     if failed:
         tone = "bad" if failed == done else "open"
     points = [f"{note[0].upper()}{note[1:]}." for note in run.gold_notes]
-    unmeasured = [result for result in run.results if result.details.get("num_measure_failed")]
+    unmeasured = [result for result in run.results if result.details.num_measure_failed]
     if unmeasured:
-        points.append(
-            f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: "
-            f"{', '.join(display_name(one) for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
-        )
+        names = ", ".join(display_name(result) for result in unmeasured[:5])
+        others = " and others" if len(unmeasured) > 5 else ""
+        points.append(f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: {names}{others}.")
     for result in run.results:
-        if (result.details.get("controls") or {}).get("usable") is False:
+        if result.details.controls.usable is False:
             tone = "bad"
             points.append(f"{controls_warnings(result)[0]}.")
     if gates is not None:
@@ -135,7 +134,7 @@ def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list
     points = []
     if best.target not in RETRIEVAL:
         found = [result for target in RETRIEVAL for result in run.results if result.target is target and result.defined]
-        points += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
+        points += [f"Retrieval: {describe_result(result)}." for result in found[:1]]
     elif (answers := answers_result(run)) is not None:
         points.append(f"Answers: {describe_result(answers)}.")
     times = run.timings.get("end_to_end") if timings else None
@@ -233,7 +232,7 @@ def report_html(content: ReportContent, *, all_queries: bool = False) -> Iterato
         content.runs[0].store,
         [run.record for run in content.runs],
         all_queries=all_queries,
-        linked={unquote(unescape(one)) for one in _QUERY_LINK.findall(overview)},
+        linked={unquote(unescape(address)) for address in _QUERY_LINK.findall(overview)},
         main=content.main,
         compared=content.compared,
         side_by_side=content.side_by_side,

@@ -17,7 +17,7 @@ from ..compare.rendering import forest_plot, forest_rows
 from ..compare.runs import DifferencePart, MetricSplit
 from ..compare.types import CompareReport, ComparisonKind, MetricComparison
 from ..core.reduce import Clusters
-from ..core.results import Results, display_name
+from ..core.results import Results, display_name, to_json_value
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..perturb.documents import ARMS_KIND, Level, level_text
@@ -72,14 +72,11 @@ def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
         '<svg'
     """
     if isinstance(results, Mapping):
-        names = dict.fromkeys(one.name for one in chain.from_iterable(results.values()))
-        rows = [
-            _several_runs_row(result, run)
-            for name in names
-            for run, each in results.items()
-            for result in each
-            if result.name == name
-        ]
+        names = dict.fromkeys(result.name for result in chain.from_iterable(results.values()))
+        rows = []
+        for name in names:
+            for run, each in results.items():
+                rows += [_several_runs_row(result, run) for result in each if result.name == name]
         return interval_chart(rows, title=title or "Scores of each run, with 95 % intervals")
     return interval_chart(interval_rows(results), title=title or "Scores with 95 % intervals")
 
@@ -96,7 +93,7 @@ def _scores_by_run(result: ResultByRun) -> tuple[MetricResult, Values]:
         return result, _scores(result)
     if not result:
         raise BadValueError("there is no result to draw; give at least one")
-    return next(iter(result.values())), {run: _scores(one) for run, one in result.items()}
+    return next(iter(result.values())), {run: _scores(own) for run, own in result.items()}
 
 
 def _scores(result: MetricResult) -> list[float | None]:
@@ -130,11 +127,9 @@ def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
 def slice_rows(result: MetricResult, name: str, title: str) -> list[dict[str, Any]]:
     """The rows of ``slices_chart`` for one slice of a metric, under a title."""
     ends = metric_range(result.name, result.signature)
-    return [
-        {**result_row(part, group), "slice": title, "group": group, **({} if ends is None else {"range": ends})}
-        for group, part in result.slices[name].items()
-        if isinstance(part, MetricResult)
-    ]
+    own = {"slice": title} if ends is None else {"slice": title, "range": ends}
+    parts = [(group, part) for group, part in result.slices[name].items() if isinstance(part, MetricResult)]
+    return [{**result_row(part, group), "group": group, **own} for group, part in parts]
 
 
 def plot_curve_over_k(
@@ -148,19 +143,19 @@ def plot_curve_over_k(
     curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     seen: set[str] = set()
     for run, each in runs.items():
-        for one in each:
-            match = _CUTOFF.fullmatch(one.name)
+        for curve in each:
+            match = _CUTOFF.fullmatch(curve.name)
             if match is None:
                 continue
             family = match["family"] + match["rest"]
             seen.add(family)
             if not families or family in families:
                 line = curves.setdefault(family, {}).setdefault(run, [])
-                line.append({**result_row(one, ""), "k": int(match["k"])})
+                line.append({**result_row(curve, ""), "k": int(match["k"])})
     for family in families:
         if family not in seen:
             raise UnknownMetricError(family, seen)
-    drawn = {name: of for name, of in curves.items() if families or any(len(one) > 1 for one in of.values())}
+    drawn = {name: of for name, of in curves.items() if families or any(len(curve) > 1 for curve in of.values())}
     if isinstance(results, Mapping):
         return curve_over_k(drawn, title=title)
     return curve_over_k({name: lines[""] for name, lines in drawn.items()}, title=title)
@@ -169,9 +164,8 @@ def plot_curve_over_k(
 def plot_causes(results: Results, *, title: str | None = None) -> Chart:
     """Why answers were wrong, where ``failure_attribution`` was computed."""
     for result in results:
-        causes = result.details.get("causes")
-        if isinstance(causes, Mapping) and causes:
-            return causes_chart(cause_rows(causes), title=title or "Why answers were wrong")
+        if result.details.causes:
+            return causes_chart(cause_rows(result.details.causes), title=title or "Why answers were wrong")
     raise BadValueError(
         "there are no causes to draw: compute failure_attribution (`auepora rescore RUN -m failure_attribution@5`)"
     )
@@ -203,7 +197,7 @@ def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: 
 
 
 def _floats(scores: Sequence[float | None]) -> Floats:
-    return np.array([math.nan if score is None else score for score in scores])
+    return np.array(scores, np.float64)  # NaN for None
 
 
 def answer_metric(results: Results) -> MetricResult:
@@ -313,7 +307,7 @@ class Curve:
         }
 
     def _point(self, point: CurvePoint) -> dict[str, Any]:
-        values = {key: list(one) if isinstance(one, tuple) else one for key, one in asdict(point).items()}
+        values = {**to_json_value(asdict(point)), "level": point.level}
         return {self.axis: values.pop("level"), **values}
 
 
@@ -355,17 +349,19 @@ def curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
     return blocks if curve.together is None else [*blocks, *results_blocks(curve.together)]
 
 
-def _cells(one: CurvePoint) -> Row:
-    ends = "" if one.interval is None else " – ".join(map(format_value, one.interval)) + (" ?" if one.flags else "")
-    return [level_text(one.level), value_text(one.value), ends]
+def _cells(point: CurvePoint) -> Row:
+    ends = (
+        "" if point.interval is None else " – ".join(map(format_value, point.interval)) + (" ?" if point.flags else "")
+    )
+    return [level_text(point.level), value_text(point.value), ends]
 
 
-def _change_cells(one: CurvePoint) -> Row:
-    if one.delta is None:
+def _change_cells(point: CurvePoint) -> Row:
+    if point.delta is None:
         return ["", "", "", ""]
-    ends = "" if one.delta_interval is None else " … ".join(f"{end:+.4f}" for end in one.delta_interval)
-    p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    return [f"{one.delta:+.4f}", ends, p_text(p), one.verdict or ""]
+    ends = "" if point.delta_interval is None else " … ".join(f"{end:+.4f}" for end in point.delta_interval)
+    p = point.p_value if point.p_adjusted is None else point.p_adjusted
+    return [f"{point.delta:+.4f}", ends, p_text(p), point.verdict or ""]
 
 
 def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
@@ -377,19 +373,19 @@ def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _draw_interval(one: CurvePoint, low: float, high: float) -> str:
+def _draw_interval(point: CurvePoint, low: float, high: float) -> str:
     """The value as a point and its interval as a line, on a dotted ground."""
-    if one.value is None:
+    if point.value is None:
         return ""
 
     def at(value: float) -> int:
         return round((value - low) / (high - low) * (DRAWING_WIDTH - 1))
 
     cells = ["·"] * DRAWING_WIDTH
-    if one.interval is not None:
-        first, last = (at(end) for end in one.interval)
+    if point.interval is not None:
+        first, last = (at(end) for end in point.interval)
         cells[first : last + 1] = "─" * (last + 1 - first)
-    cells[at(one.value)] = "●"
+    cells[at(point.value)] = "●"
     return "".join(cells)
 
 
@@ -431,7 +427,7 @@ def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, 
     """The numbers of queries won and lost, by the rank of the first expected chunk and by each metric."""
     rows: list[dict[str, Any]] = []
     if report.per_query:
-        kinds = [one.kind for one in report.per_query]
+        kinds = [comparison.kind for comparison in report.per_query]
         rows.append(
             {
                 "name": "first expected chunk",

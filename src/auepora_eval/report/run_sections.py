@@ -271,8 +271,8 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
 
 def wrong_answer_causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     """Count, share and interval of each cause in the details of a result; empty where it counts none."""
-    causes = result.details.get("causes")
-    if not isinstance(causes, Mapping) or not all(isinstance(cause, Mapping) for cause in causes.values()):
+    causes = result.details.causes
+    if not all(isinstance(cause, Mapping) for cause in causes.values()):
         return {}
     return causes if any(cause.get("count") for cause in causes.values()) else {}
 
@@ -282,8 +282,8 @@ def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     blocks: list[Block] = []
     for run in runs:
         for result in run.results:
-            cells, by = result.details.get("answers"), result.details.get("answers_by")
-            if not isinstance(cells, Mapping) or not isinstance(by, Mapping):
+            cells, by = result.details.answers, result.details.answers_by
+            if not cells or not by:
                 continue
             lead = f"{run.label}: what" if run.letter else "What"
             blocks.append(
@@ -327,7 +327,7 @@ def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     rows: list[Row] = []
     for run in runs:
         by_kind = group_pairs((shorten(error.partition(":")[0], 80), error) for error in run.errors)
-        ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
+        ordered = sorted(by_kind.items(), key=lambda kind: -len(kind[1]))
         rows += [
             [
                 Cell(run.with_letter(kind)),
@@ -355,7 +355,7 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
     prefix = "measure_failed:"
     rows: list[Row] = []
-    failed = [(run, result) for run in runs for result in run.results if result.details.get("num_measure_failed")]
+    failed = [(run, result) for run in runs for result in run.results if result.details.num_measure_failed]
     for run, result in failed:
         reasons = Counter(
             outcome.removeprefix(prefix) for outcome in result.outcomes or () if outcome.startswith(prefix)
@@ -397,10 +397,9 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         if usage:
             total = usage.get("total") or {}
             rows: list[Row] = [_row("all", total)]
-            rows += [
-                _row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")
-            ]
-            rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
+            for name, part in _parts(usage, "metrics"):
+                rows.append(_row(f"metric {name}" if name else "shared by metrics", part))
+            rows += [_row(f"judge {name}", part) for name, part in _parts(usage, "critics")]
             groups.append(RowGroup(rows, run.group_title))
             reasons.update(total.get("failed") or {})
     if not groups:
@@ -416,7 +415,7 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 
 
 def _parts(usage: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(str(key), one) for key, one in (usage.get(name) or {}).items() if isinstance(one, Mapping)]
+    return [(str(key), part) for key, part in (usage.get(name) or {}).items() if isinstance(part, Mapping)]
 
 
 def _row(name: str, used: Mapping[str, Any]) -> Row:
@@ -544,8 +543,8 @@ def cards_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     if not latest_results:
         return None
     cards = [
-        Details(display_name(one), _blocks(run, one), anchor=_anchor(name))
-        for name, (run, one) in latest_results.items()
+        Details(display_name(result), _blocks(run, result), anchor=_anchor(name))
+        for name, (run, result) in latest_results.items()
     ]
     lead = (
         "Open a metric to see its formula, its conventions and the samples it is based on. "
@@ -604,6 +603,6 @@ def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[t
     return [(name, value) for name, value in facts if value]
 
 
-def _reason(outcome: str, one: ReasonCount) -> str:
-    needed = f"; {one.needed}" if one.needed else ""
-    return f"{one.count:,} {outcome} ({one.reason}): {one.words}{needed}"
+def _reason(outcome: str, count: ReasonCount) -> str:
+    needed = f"; {count.needed}" if count.needed else ""
+    return f"{count.count:,} {outcome} ({count.reason}): {count.words}{needed}"

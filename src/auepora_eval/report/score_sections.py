@@ -47,7 +47,7 @@ from ..render.blocks import (
     TableColumn,
     simple_table,
 )
-from ..render.html import interval_ends, interval_text, reason_counts, seconds_text, value_text
+from ..render.html import interval_ends, interval_text, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
@@ -102,8 +102,7 @@ def scores_table(run: StoredRun) -> Table:
 def _score_row(run: StoredRun, result: MetricResult) -> Row:
     definition = run.definitions[result.name]
     low, high = definition.range
-    scored = result.details.get("num_scored")
-    total = sum(result.details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
+    details = result.details
     mark = " ?" if interval_flags(result) else ""
     return [
         Cell(
@@ -117,7 +116,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             bar=value_bar(result, low, high),
             tone="" if result.interval else "muted",
         ),
-        "" if scored is None else f"{scored:,} of {total:,}",
+        f"{details.num_scored:,} of {details.num_outcomes:,}" if details.counts_outcomes else "",
         Cell(
             "; ".join(line for line in coverage_lines(result) if line != panel_note(result)),
             note=alternative_values(result),
@@ -127,8 +126,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
 
 def interval_flags(result: MetricResult) -> Sequence[str]:
     """Why the interval of a result may be too narrow."""
-    flags = (result.details.get("interval") or {}).get("flags") or ()
-    return flags if result.interval is not None and result.defined else ()
+    return result.details.interval.flags if result.interval is not None and result.defined else ()
 
 
 def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, float, float] | None:
@@ -142,14 +140,14 @@ def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, flo
 def coverage_lines(result: MetricResult) -> list[str]:
     """Notes on coverage: skipped, failed and unmeasured samples with reasons, repeats, and judged proportions."""
     details = result.details
-    failed = _reasons_text(reason_counts(details, "failed_"))
-    by_system, by_measure = details.get("num_system_failed", 0), details.get("num_measure_failed", 0)
+    failed = _reasons_text(details.reasons("failed"))
+    by_system, by_measure = details.num_system_failed, details.num_measure_failed
     own = "" if by_system and by_measure else failed
-    how = "counted at the worst value" if details.get("num_samples", 0) > details.get("num_scored", 0) else "left out"
-    skipped = details.get("num_skipped", 0)
+    how = "counted at the worst value" if details.counts_failures else "left out"
+    skipped = details.num_skipped
     lines = {
-        str(details.get("undefined_because") or ""): not result.defined,
-        f"{skipped:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}": skipped,
+        details.undefined_because: not result.defined,
+        f"{skipped:,} skipped{_reasons_text(details.reasons('skipped'))}": skipped,
         f"{by_system:,} failed by the system, {how}{own}": by_system,
         f"{by_measure:,} not measured{own}": by_measure,
         f"failures{failed}": by_system and by_measure,
@@ -159,11 +157,11 @@ def coverage_lines(result: MetricResult) -> list[str]:
 
 def coverage_notes(result: MetricResult) -> list[str]:
     """Notes without counts of outcomes: the chance level, repeats, judged proportions, the panel, empty answers."""
-    repeats = result.details.get("repeats") or {}
-    several = repeats.get("count", 1) > 1 and repeats.get("sd") is not None
+    repeats = result.details.repeats
+    several = repeats.count > 1 and repeats.sd is not None
     lines = {
         chance_note(result): True,
-        f"{repeats.get('count', 1):,} repeats, standard deviation {value_text(repeats.get('sd'))}": several,
+        f"{repeats.count:,} repeats, standard deviation {value_text(repeats.sd)}": several,
         judged_coverage(result): True,
         panel_note(result): True,
         empty_answers(result): True,
@@ -174,17 +172,18 @@ def coverage_notes(result: MetricResult) -> list[str]:
 def _reasons_text(reasons: dict[str, int]) -> str:
     if not reasons:
         return ""
-    reason_texts = [f"{reason} {count:,}" if len(reasons) > 1 else reason for reason, count in reasons.items()]
-    return f" ({', '.join(reason_texts)})"
+    if len(reasons) == 1:
+        return f" ({next(iter(reasons))})"
+    return f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})"
 
 
 def alternative_values(result: MetricResult) -> str:
     """The value without failures, and its bounds given failed measurements."""
     values = []
-    completed = result.details.get("value_completed")
+    completed = result.details.value_completed
     if completed is not None:
         values.append(f"{value_text(completed)} over the queries that were answered")
-    bounds = result.details.get("bounds")
+    bounds = result.details.bounds
     if bounds:
         values.append(f"between {value_text(bounds[0])} and {value_text(bounds[1])}, had everything been measured")
     return "; ".join(values)
@@ -254,7 +253,7 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
 def _cell(whole: MetricResult, part: MetricResult | None) -> Cell:
     if part is None:
         return Cell("", tone="muted")
-    n = part.details.get("num_samples", 0)
+    n = part.details.num_samples
     if not part.defined:
         return Cell("n/a", tone="muted", note=f"n {n:,}")
     if part.interval is None:
@@ -348,9 +347,9 @@ def _distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -
     result = run.find_result(name)
     assert result is not None
     title = display_name(result)
-    shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
+    shown = {own.label: each.tolist() for own, each in scores_by_run.items()} if run.letter else values.tolist()
     chart = charts.distribution_chart(shown, title, bounds=run.definitions[result.name].range, title=title)
-    counts = [f"{one.letter} {len(each):,}".strip() for one, each in scores_by_run.items()]
+    counts = [f"{own.letter} {len(each):,}".strip() for own, each in scores_by_run.items()]
     return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL, name)
 
 
@@ -518,7 +517,7 @@ def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[st
     curves = {}
     for family in FAMILIES:
         found = [(k, by_name[f"{family}@{k}"]) for k in depths if f"{family}@{k}" in by_name]
-        points = [_point(k, one.value, one.interval) for k, one in found if one.defined]
+        points = [_point(k, result.value, result.interval) for k, result in found if result.defined]
         if points:
             curves[family] = points
     return curves
@@ -556,7 +555,9 @@ def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) 
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
-    families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in run_curves)]
+    families = [
+        family for family in FAMILIES if any(family in each.curves and len(each.depths) > 1 for _, each in run_curves)
+    ]
     if not families:
         return None
     if len(run_curves) == 1:
@@ -567,7 +568,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
             family: {run.label: each.curves[family] for run, each in run_curves if family in each.curves}
             for family in families
         }
-        drawn = Gallery([_curve_figure(_TITLES[one], lines, GALLERY_WIDTH) for one, lines in by_family.items()])
+        drawn = Gallery([_curve_figure(_TITLES[family], lines, GALLERY_WIDTH) for family, lines in by_family.items()])
     tables: list[Block] = []
     for run, each in run_curves:
         if not each.curves:
@@ -615,19 +616,15 @@ def _quality_section(
         bins = quality_rows(each.first_hit, scores, bounds=bounds, clusters=run.clusters)
         if not bins:
             continue
-        named = [{**row, "rank": "not returned" if row["rank"] == "none" else row["rank"]} for row in bins]
+        named, rows = [], list[Row]()
+        for row in bins:
+            is_missing = row["rank"] == "none"
+            named.append({**row, "rank": "not returned" if is_missing else row["rank"]})
+            title = "not returned" if is_missing else f"rank {row['rank']}"
+            rows.append([Cell(title), f"{row['n']:,}", value_text(row["value"]), interval_text(_ends(row))])
         chart = charts.quality_by_rank(named, name, title=run.label if run.letter else name)
         caption = f"Mean {name}, with 95 % intervals and the number of queries."
         figures.append(Figure(chart, caption, run.figure_width, "rank"))
-        rows: list[Row] = [
-            [
-                Cell("not returned" if row["rank"] == "none" else f"rank {row['rank']}"),
-                f"{row['n']:,}",
-                value_text(row["value"]),
-                interval_text(_ends(row)),
-            ]
-            for row in bins
-        ]
         groups.append(RowGroup(rows, run.group_title))
     if not figures:
         return None
@@ -709,13 +706,13 @@ def timeline(output: SystemOutputs) -> list[TimelineRow]:
         query = step.get("query")
         rows.append(
             TimelineRow(
-                f"Step {number}{': ' + str(step['name']) if step.get('name') else ''}",
-                seconds_text(seconds) if seconds else "",
-                at / whole,
-                seconds / whole,
-                "" if query is None else str(query),
-                [str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
-                rest,
+                name=f"Step {number}: {step['name']}" if step.get("name") else f"Step {number}",
+                seconds=seconds_text(seconds) if seconds else "",
+                start=at / whole,
+                length=seconds / whole,
+                query="" if query is None else str(query),
+                retrieved=[str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
+                more=rest,
             )
         )
         at += seconds

@@ -265,11 +265,12 @@ def _split(request: _PlotRequest) -> Chart:
 
 def _noise(request: _PlotRequest) -> Chart:
     """The curve of the sweep that a run belongs to."""
-    (one,) = request.records
-    perturbation = one.plan.get(PERTURBATION) or {}
+    (chosen,) = request.records
+    perturbation = chosen.plan.get(PERTURBATION) or {}
     if "sweep" not in perturbation:
         raise BadValueError(
-            f"{one.run_id} ({one.name}) is not a perturbed run; `auepora run PLAN --perturb noise=0,0.5,1` makes some"
+            f"{chosen.run_id} ({chosen.name}) is not a perturbed run; "
+            "`auepora run PLAN --perturb noise=0,0.5,1` makes some"
         )
     levels: dict[Any, Results] = {}
     for record in request.store.runs(tag=PERTURBED_TAG):
@@ -288,8 +289,8 @@ def _noise(request: _PlotRequest) -> Chart:
         seed=perturbation["seed"],
         runs=[],
         metrics={name: [_point(level, levels[level], name) for level in ordered] for name in every},
-        scaled=frozenset(one.name for one in every.values() if one.target is TargetCategory.LATENCY),
-        display_names={name: display_name(one) for name, one in every.items()},
+        scaled=frozenset(result.name for result in every.values() if result.target is TargetCategory.LATENCY),
+        display_names={name: display_name(result) for name, result in every.items()},
     )
     return plot_noise_curve(curve, metrics=request.metrics)
 

@@ -118,8 +118,7 @@ class JudgedCoverage:
     def _annotate_result(
         self, result: MetricResult, share: MetricResult, provenance: MetricResult | None, depth: int | None
     ) -> None:
-        share_details = share.details
-        results, unjudged = share_details.get("num_results") or 0, share_details.get("num_unjudged") or 0
+        results, unjudged = share.details.num_results, share.details.num_unjudged
         gold = self._gold or {}
         if provenance is not None:
             gold = {by: provenance.details.get(f"num_{by}") or 0 for by in _PROVENANCES}
@@ -150,7 +149,9 @@ def _is_retrieval(metric: Metric) -> bool:
 def _depth(metric: Metric) -> int | None:
     """The cut-off of a metric; ``None`` if it uses the whole ranking."""
     assert isinstance(metric, BatchMetric)
-    limits = [one for one in (getattr(metric, "k", None), metric.active_conventions.depth) if isinstance(one, int)]
+    limits = [
+        limit for limit in (getattr(metric, "k", None), metric.active_conventions.depth) if isinstance(limit, int)
+    ]
     return min(limits, default=None)
 
 

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from rapidfuzz import fuzz, process, utils
 
+from ..compare.analysis import finite_or_none
 from ..compare.metrics import rank_metrics
 from ..core.metrics_base import sample_clusters
 from ..core.scores import Scores, Status
@@ -90,7 +92,8 @@ def dataset_quality(
         finished = store.runs(status=RunStatus.FINISHED)
         runs = [record for record in finished if record.fingerprint == fingerprint]
     findings = [_near_duplicates(samples), _missing_gold(samples, corpus_ids)]
-    detectable = _detectable_by_assumption(samples)
+    units = _count_units(samples)
+    detectable = finite_or_none(mde(math.sqrt(ASSUMED_CHANGES), units))
     basis = f"assuming that {ASSUMED_CHANGES:.0%} of 0/1 scores differ between two systems"
     if store is not None and runs:
         name, columns = _main_scores(store, runs)
@@ -105,7 +108,7 @@ def dataset_quality(
     kept = [finding for finding in findings if finding is not None]
     return DatasetQuality(
         samples=len(samples),
-        units=_count_units(samples),
+        units=units,
         detectable=detectable,
         basis=basis,
         runs=[record.run_id for record in runs],
@@ -127,17 +130,17 @@ def _near_duplicates(samples: Sequence[EvaluationSample]) -> QualityFinding | No
     )
     pairs = []
     for first, second in zip(*np.nonzero(np.triu(similarity, k=1)), strict=True):
-        one, other = compared[first], compared[second]
-        same_numbers = _NUMBERS.findall(one.query) == _NUMBERS.findall(other.query)
-        if queries[first] and same_numbers and one.cluster != other.cluster:
-            pairs.append((one.sample_id, other.sample_id))
+        earlier, later = compared[first], compared[second]
+        same_numbers = _NUMBERS.findall(earlier.query) == _NUMBERS.findall(later.query)
+        if queries[first] and same_numbers and earlier.cluster != later.cluster:
+            pairs.append((earlier.sample_id, later.sample_id))
     if not pairs:
         return None
-    named = "; ".join(f"{one} and {other}" for one, other in pairs[:5])
+    named = "; ".join(f"{name} and {other}" for name, other in pairs[:5])
     more = f" and {len(pairs) - 5} more" if len(pairs) > 5 else ""
     text = f"{len(pairs)} pairs of nearly equal questions count as independent ({named}{more}); give them a cluster_id"
-    ids = dict.fromkeys(sample_id for pair in pairs for sample_id in pair)
-    return QualityFinding("near_duplicates", text, list(ids))
+    ids = list(dict.fromkeys(chain.from_iterable(pairs)))
+    return QualityFinding("near_duplicates", text, ids)
 
 
 def _missing_gold(samples: Sequence[EvaluationSample], corpus_ids: Collection[str] | None) -> QualityFinding | None:
@@ -162,10 +165,10 @@ def _main_scores(store: RunStore, runs: Sequence[RunRecord]) -> tuple[str, list[
     """The most important metric that all runs have scores of, and its scores in each."""
     results = [store.results(record.run_id).by_name for record in runs]
     for name in rank_metrics(runs[0], list(results[0].values())):
-        columns = [found[name].scores if name in found else None for found in results]
-        scored = [scores for scores in columns if isinstance(scores, Scores)]
-        if len(scored) == len(runs):
-            return name, scored
+        scored = [found[name].scores for found in results if name in found]
+        columns = [scores for scores in scored if isinstance(scores, Scores)]
+        if len(columns) == len(runs):
+            return name, columns
     return "", []
 
 
@@ -199,11 +202,4 @@ def _detectable_between(samples: Sequence[EvaluationSample], first: Scores, seco
     differences = _counted(second) - _counted(first)
     is_counted = ~np.isnan(differences)
     kept = [samples[row] for row in np.flatnonzero(is_counted).tolist()]
-    found = mde(unit_sd(differences[is_counted], sample_clusters(kept)), _count_units(kept))
-    return None if math.isnan(found) else found
-
-
-def _detectable_by_assumption(samples: Sequence[EvaluationSample]) -> float | None:
-    units = _count_units(samples)
-    found = mde(math.sqrt(ASSUMED_CHANGES), units)
-    return None if math.isnan(found) else found
+    return finite_or_none(mde(unit_sd(differences[is_counted], sample_clusters(kept)), _count_units(kept)))

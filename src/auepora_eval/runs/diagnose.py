@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compare.analysis import finite_or_none
 from ..compare.diagnosis import ArmOutcomes, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
 from ..core.conventions import Conventions, Match
 from ..core.dataset import EvaluationDataset
@@ -41,21 +42,20 @@ from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import require_ready
 from ..systems.policy import CallPolicy
 from .job import ScoringJob
-from .judging import preview_placeholders
 from .outcome import RunOutcome
-from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
-from .replay import ReplayContext, make_replay_system, require_ranking, stored_contexts
+from .perturbed import ProgressOptions, RunGroup, read_system_plan, sweep_token
+from .preview import preview_placeholders
+from .replay import ReplayContext, make_replay_system, require_ranking, stored_answers, stored_contexts, unasked_notes
 from .run import (
     RunRequest,
     metric_specs,
     open_new_store,
     open_plan,
-    stored_answers,
     system_request,
-    unasked_notes,
     use_match_of,
 )
-from .scoring import judging_steps, score_run
+from .scoring import score_run
+from .sequential import EarlyStopping
 
 # --- the arms of a diagnosis -----------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ REQUIREMENTS = (
 
 def parse_arms(arms: str | Sequence[str]) -> tuple[str, ...]:
     """Parse arms, in the order of ``ARMS``: ``none,oracle,retrieved``, or a sequence of names."""
-    names = [one.strip() for one in arms.split(",")] if isinstance(arms, str) else list(arms)
+    names = [name.strip() for name in arms.split(",")] if isinstance(arms, str) else list(arms)
     for name in names:
         if name not in ARMS:
             hint = did_you_mean(name, ARMS, otherwise=f"; choose among: {', '.join(ARMS)}")
@@ -287,17 +287,12 @@ class Diagnosis(BlockReport):
 
 
 @dataclass(frozen=True, slots=True)
-class _ArmRunner:
+class _ArmRunner(RunGroup):
     """Runs the arms of a diagnosis, each as a stored run."""
 
-    request: RunRequest
-    """The request of an ordinary run on the samples of the diagnosis."""
     options: DiagnosisOptions
     correctness: Correctness
     utility: Metric
-    store: RunStore
-    token: str
-    progress: ProgressOptions
     texts: GoldTexts
     notes: list[str]
 
@@ -319,7 +314,7 @@ class _ArmRunner:
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         changed = "its samples or documents have changed since; start a new diagnosis without --resume"
-        outcome = run_in_sweep(request, self.store, self.token, self.progress, changed=changed, key=DIAGNOSIS)
+        outcome = self.start_or_resume(request, changed=changed, key=DIAGNOSIS)
         return self._with_all_metrics(outcome, request)
 
     def _with_all_metrics(self, outcome: RunOutcome, request: RunRequest) -> RunOutcome:
@@ -343,7 +338,7 @@ class _ArmRunner:
                 secrets=request.secrets,
                 corpus=request.corpus,
             )
-            score_run(job, judging_steps())
+            score_run(job, [EarlyStopping()])
             outcome = replace(outcome, results=self.store.results(outcome.record.run_id))
         return outcome
 
@@ -361,22 +356,19 @@ class _ArmRunner:
             found, _ = stored_contexts(self.store, retrieved, samples)
             if arm == "each":
                 return self._each_request(found)
-            contexts = {}
+            contexts, texts, seed = {}, self.texts, self.options.seed
             for sample in samples:
-                documents = [item.doc for item in found[sample.sample_id].retrieved]
-                contexts[sample.sample_id] = _as_context(self._mixed(sample, documents))
+                retrieved_documents = [item.doc for item in found[sample.sample_id].retrieved]
+                gold = texts.documents(sample)
+                mixed = mixed_documents(sample, gold, retrieved_documents, self.k, seed, match=texts.match)
+                contexts[sample.sample_id] = _as_context(mixed)
         return replace(self.request, repeats=1, system=self._system(contexts), gives_documents=True)
-
-    def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:
-        return mixed_documents(
-            sample, self.texts.documents(sample), retrieved, self.k, self.options.seed, match=self.texts.match
-        )
 
     def _each_request(self, found: Mapping[str, ReplayContext]) -> RunRequest:
         samples, contexts = single_document_samples(self.request.samples, found, self.k)
         if not samples:
             raise BadValueError("the system retrieved no document for any question, so there is none to give it alone")
-        metrics = list({one.name: one for one in (self.correctness.metric, self.utility)}.values())
+        metrics = list({metric.name: metric for metric in (self.correctness.metric, self.utility)}.values())
         return replace(
             self.request,
             samples=samples,
@@ -397,7 +389,7 @@ def _entry(seed: int, k: int) -> dict[str, Any]:
 def _with_metrics(request: RunRequest, metrics: Sequence[Metric]) -> dict[str, Any]:
     """The plan of a request with these metrics; specs are those of the plan where it has them."""
     planned, own = request.plan.get("metrics"), request.metrics or ()
-    known = dict(zip((one.name for one in own), planned, strict=False)) if isinstance(planned, list) else {}
+    known = dict(zip((metric.name for metric in own), planned, strict=False)) if isinstance(planned, list) else {}
     others = [metric for metric in metrics if metric.name not in known]
     specs = metric_specs(others)
     if specs is None or len(known) != len(own):
@@ -421,9 +413,21 @@ def _diagnose(
         store, request, _entry(options.seed, k), resume=progress.resume, key=DIAGNOSIS,
         kind=f"a diagnosis with k={k} and seed {options.seed}",
     )  # fmt: skip
-    runner = _ArmRunner(request, options, correctness, utility, store, token, progress, texts, notes)
+    runner = _ArmRunner(
+        request,
+        store,
+        token,
+        progress,
+        options=options,
+        correctness=correctness,
+        utility=utility,
+        texts=texts,
+        notes=notes,
+    )
     outcomes: dict[str, RunOutcome] = {}
-    result = Diagnosis(request.name, options, str(correctness), correctness.metric.name, outcomes, None, notes, where)
+    result = Diagnosis(
+        request.name, options, str(correctness), correctness.metric.name, outcomes=outcomes, notes=notes, store=where
+    )
     retrieved: RunRecord | None = None
     for record in (
         *store.runs(name=request.name, limit=1),
@@ -482,13 +486,13 @@ def _prepare_request(
     correctness = choose_correctness(own, request.conventions, options.correct, options.correct_from)
     utility = correctness.metric
     if options.utility is not None:
-        named = next((one for one in own if one.name == options.utility), None)
+        named = next((metric for metric in own if metric.name == options.utility), None)
         (utility,) = [named] if named is not None else resolve_metrics([options.utility], request.conventions)
     if "each" in options.arms:
         binary = isinstance(utility, BatchMetric) and utility.metadata.binary and request.repeats == 1
         for measure in options.measures:
             require_measure(measure, graded=not binary)
-    metrics = list({one.name: one for one in (*own, correctness.metric)}.values())
+    metrics = list({metric.name: metric for metric in (*own, correctness.metric)}.values())
     EvaluationPlan([*metrics, utility]).validate_dataset(samples)
     require_ready([correctness.metric, utility])
     plan = _with_metrics(replace(request, metrics=own), metrics)
@@ -574,16 +578,15 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
         refused = [answer.error is None and detector.refused(sample, answer) is True for answer in answers]
         label = labels.values[position]
         relevant = any(_gold_rank(sample, answer, 1, match) is not None for answer in answers)
-        found[entry["sample_id"]].append(
-            SingleDocument(
-                entry["doc_id"],
-                relevant,
-                None if math.isnan(label) else float(label),
-                bool(right.values[position] >= runner.correctness.threshold),
-                sum(refused) / len(refused) if refused else 0.0,
-                _abstain_probability(answers),
-            )
+        document = SingleDocument(
+            entry["doc_id"],
+            relevant,
+            finite_or_none(label),
+            right=bool(right.values[position] >= runner.correctness.threshold),
+            abstained=sum(refused) / len(refused) if refused else 0.0,
+            abstain_probability=_abstain_probability(answers),
         )
+        found[entry["sample_id"]].append(document)
     return list(found.values())
 
 
@@ -656,7 +659,15 @@ def diagnose(
     ``concurrency``. Storing, scoring and ``match`` are as in ``run_system``.
     """
     options = DiagnosisOptions(
-        parse_arms(arms), correct, correct_from, k, mirage_from, tuple(measures), utility, corpus, seed
+        parse_arms(arms),
+        correct=correct,
+        correct_from=correct_from,
+        k=k,
+        mirage_from=mirage_from,
+        measures=tuple(measures),
+        utility=utility,
+        corpus=corpus,
+        seed=seed,
     )
     called = policy or CallPolicy(top_k, concurrency)
     request = system_request(

@@ -1,4 +1,7 @@
-"""The scoring of a stored run as a job: what is read, by which metrics it is scored, and which judge is asked."""
+"""The scoring of a stored run as a job: what is read, by which metrics it is scored, and which judge is asked.
+
+Also the base of the steps that add to it, and how the gold of a run is matched.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..compare.golden import corpus_ids, store_missing_aggregate
-from ..core.conventions import Conventions
+from ..core.conventions import Conventions, Match
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, with_match
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.results import Results
@@ -20,7 +23,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, Unknow
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import Progress, evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
-from ..engine.gold_match import GoldReading
+from ..engine.gold_match import SAMPLES_READ, GoldMatch, GoldReading, MatchChoice, Pair
 from ..engine.repeats import evaluate_repeats
 from ..engine.suggest import AvailableFields, metrics_needing_retrieved
 from ..engine.targets import TargetFields
@@ -29,9 +32,10 @@ from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts
 from ..plan.model import Scoring
 from ..store.records import RunRecord, run_info
+from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs, lazy_samples
-from .gold import describe_gold
 from .judging import (
+    JudgedRun,
     JudgeProgress,
     RunJudgeSession,
     add_control_drift,
@@ -111,7 +115,7 @@ class ScoringJob:
     gold: str | None = None
     """The name of that gold, in signatures."""
     reading: GoldReading | None = None
-    """What decided how gold is matched, where it was ``auto``."""
+    """What decided how gold is matched, where it was ``auto``; it replaces the way of ``conventions``."""
     corpus: Path | None = None
     """The file of the documents that answers may cite."""
     targets: Sequence[TargetCategory] = ()
@@ -146,6 +150,8 @@ class ScoringJob:
     def open(self) -> None:
         """Read what is scored, and choose and check the metrics. Nothing is called."""
         store, record = self.store, self.record
+        if self.reading is not None:
+            self.conventions = replace(self.conventions, match=self.reading.resolved.match)
         self.rows = lazy_samples(store, record.run_id) if self.samples is None else self.samples
         self.outputs = [partial(self._read_outputs, repeat) for repeat in range(record.repeats)]
         self.chosen = self._choose_metrics()
@@ -191,16 +197,8 @@ class ScoringJob:
         signatures = self.judge_signatures()
         if not signatures:
             return
-        self.session = RunJudgeSession(
-            self.policy,
-            self.store,
-            self.record,
-            signatures=signatures,
-            samples=self.rows,
-            repeat=self._current_repeat,
-            progress=self.judge_progress(),
-            secrets=self.secrets,
-        )
+        run = JudgedRun(self.store, self.record, signatures, self.rows, self._current_repeat)
+        self.session = RunJudgeSession(self.policy, run, progress=self.judge_progress(), secrets=self.secrets)
 
     def _current_repeat(self) -> int:
         return self._retrieved.repeat if self.partial_scores is None else self.partial_scores.repeat
@@ -216,13 +214,11 @@ class ScoringJob:
     def open_session_of(self, scores: PartialScores) -> Iterator[RunJudgeSession]:
         """A session that judges another run, with the budget and the progress of the session of this one."""
         assert self.session is not None
+        signatures = judged_signatures(scores.metrics, scores.info)
+        run = JudgedRun(self.store, scores.record, signatures, scores.samples, lambda: scores.repeat)
         session = RunJudgeSession(
             replace(self.session.policy, controls=0),
-            self.store,
-            scores.record,
-            signatures=judged_signatures(scores.metrics, scores.info),
-            samples=scores.samples,
-            repeat=lambda: scores.repeat,
+            run,
             progress=self.session.add_progress(),
             secrets=self.secrets,
             budget_of=self.session,
@@ -270,6 +266,21 @@ class ScoringJob:
         store_missing_aggregate(store, record, corpus=self.corpus, again=self.renews_aggregate)
 
 
+class ScoringStep:
+    """An addition to the scoring of a run, in three places; in each it does nothing by default."""
+
+    def prepare(self, job: ScoringJob) -> None:
+        """Read what the step needs, before a judge is asked."""
+
+    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
+        """The executor of the pass over all samples, given that of the steps before."""
+        return executor
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """The results with what the step adds, given those of the steps after."""
+        return results
+
+
 def reads_gold(metric: Metric) -> bool:
     """Whether a metric needs gold documents and no judge."""
     judged = isinstance(metric, BatchMetric) and any(judged_parts(metric))
@@ -296,9 +307,64 @@ def mark_direction(results: Results, metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         is_registered = hasattr(type(metric), "registered_as")
         if not is_registered and not getattr(metric, "higher_is_better", True):
-            by_name[metric.name].details["lower_is_better"] = True
+            by_name[metric.name].details.lower_is_better = True
 
 
 def reducer_names(metrics: Sequence[Metric]) -> dict[str, str]:
     """The names of the reducers, which are stored with the results."""
     return {metric.name: metric.reducer.name for metric in metrics if isinstance(metric, BatchMetric)}
+
+
+# --- how the gold of a stored run is matched: resolved once, from its first outputs, and stored with its plan --------
+
+
+def stored_match(record: RunRecord) -> GoldMatch | None:
+    """How the gold of a run is matched; ``None`` where nothing was resolved."""
+    resolved = (record.plan.get("gold") or {}).get("resolved")
+    return None if resolved is None else GoldMatch.from_dict(resolved)
+
+
+def read_gold(
+    store: RunStore,
+    record: RunRecord,
+    samples: Sequence[EvaluationSample],
+    conventions: Conventions,
+    choice: MatchChoice,
+    *,
+    stored: Match | None = None,
+) -> GoldReading:
+    """How the gold of these samples is matched with the outputs of the first repeat.
+
+    ``stored`` is what ``auto`` has chosen before.
+    """
+    has_gold = any(sample.relevant_docs for sample in samples)
+    pairs = _pairs(store, record, samples) if has_gold else ()
+    return GoldReading(pairs, conventions, choice, stored=stored)
+
+
+def describe_gold(
+    results: Results,
+    metrics: Sequence[Metric],
+    store: RunStore,
+    record: RunRecord,
+    samples: Sequence[EvaluationSample],
+    *,
+    conventions: Conventions,
+    reading: GoldReading | None,
+) -> None:
+    """Add to results how gold is matched. What ``auto`` decided from the first outputs is checked with all of them."""
+    if reading is None and conventions.match == "id":
+        return
+    reading = reading or read_gold(store, record, samples, conventions, conventions.match)
+    resolved = reading.resolved
+    is_checked = resolved.is_auto and PERTURBED_TAG not in record.tags
+    if is_checked and SAMPLES_READ <= resolved.samples < len(samples):
+        for _ in reading.count(_pairs(store, record, samples, texts=resolved.match == "text")):
+            pass
+    reading.finish(metrics, results)
+
+
+def _pairs(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], *, texts: bool = True
+) -> Iterator[Pair]:
+    return zip(samples, aligned_outputs(store, record.run_id, texts=texts), strict=True)

@@ -1,4 +1,4 @@
-"""Judges of stored runs: stored judgements and votes, previews of their calls, preference between runs."""
+"""Judges of stored runs: stored judgements and votes, preference between runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,30 +17,23 @@ from ..core.derivation import ExplainContext
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
 from ..core.registry import Spec, use_resources
 from ..core.results import Results
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ..engine.evaluate import evaluate_stream, resolve_metrics
+from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
-from ..io.golden import dataset_fingerprint
-from ..io.sample_sets import SampleSet
 from ..judge.cache import stored_request_key
 from ..judge.controls import control_drift
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name, decides
 from ..judge.limits import UsageLog
 from ..judge.metric import JudgedMetric, judged_parts
 from ..judge.panel import Poll, answer_digest, judged_item
-from ..judge.preview import Preview, preview
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
-from ..plan.model import Plan, TwoStageSettings
-from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
-from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions, this_process
 from ..store.rows import StoredJudgement
-from ..store.runs import RunStore, aligned_outputs, iter_samples, result_summaries
-from .sequential import expected_calls_note
+from ..store.runs import RunStore, result_summaries
 
 if TYPE_CHECKING:
     from ..judge.preference import PreferenceReport
@@ -122,11 +115,11 @@ def rescoring_metrics(
 
 
 def record_usage(results: Results, accounts: UsageLog) -> None:
-    """Add the judge usage to each result, as ``details["judging"]``."""
+    """Add the judge usage to each result, as ``details.judging``."""
     for result in results:
         usage = accounts.metrics.get(result.name)
         if usage is not None:
-            result.details["judging"] = usage.to_dict()
+            result.details.judging = usage.to_dict()
 
 
 _EARLIER_RUNS = 50
@@ -138,7 +131,7 @@ def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> N
 
     Earlier results are those of this run and of other runs on the same dataset that are in the store.
     """
-    waiting = {result.name: result for result in results if (result.details.get("controls") or {}).get("items")}
+    waiting = {result.name: result for result in results if result.details.controls.get("items")}
     if not waiting:
         return
     others = [
@@ -148,10 +141,23 @@ def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> N
         for earlier in reversed(result_summaries(store, run.run_id, every_signature=True)):
             result = waiting.get(earlier.name)
             if result is not None and (drift := control_drift(earlier, result)) is not None:
-                result.details["controls"]["drift"] = [{"run_id": run.run_id, **drift}]
+                result.details.controls.drift = [{"run_id": run.run_id, **drift}]
                 del waiting[earlier.name]
         if not waiting:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A run that is judged: judgements are stored with it."""
+
+    store: RunStore
+    record: RunRecord
+    signatures: Mapping[str, str]
+    """Of the metrics that call a judge, by name."""
+    samples: Sequence[EvaluationSample]
+    repeat: Callable[[], int]
+    """The repeat that is being judged."""
 
 
 class RunJudgeSession(JudgeSession):
@@ -160,12 +166,8 @@ class RunJudgeSession(JudgeSession):
     def __init__(
         self,
         policy: JudgePolicy,
-        store: RunStore,
-        record: RunRecord,
+        run: JudgedRun,
         *,
-        signatures: Mapping[str, str],
-        samples: Sequence[EvaluationSample],
-        repeat: Callable[[], int],
         progress: JudgeProgress,
         secrets: Iterable[str] = (),
         budget_of: JudgeSession | None = None,
@@ -174,10 +176,10 @@ class RunJudgeSession(JudgeSession):
         super().__init__(policy, on_progress=self._on_progress, secrets=Secrets(secrets))
         if budget_of is not None:
             self._budget = budget_of._budget
-        self._store, self._run_id = store, record.run_id
-        self._signatures = signatures
-        self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
-        self._repeat, self._callback, self._num_failed = repeat, progress, 0
+        self._store, self._run_id = run.store, run.record.run_id
+        self._signatures = run.signatures
+        self._positions = {sample.sample_id: position for position, sample in enumerate(run.samples)}
+        self._repeat, self._callback, self._num_failed = run.repeat, progress, 0
         self._other_counts: tuple[int, ...] = (0, 0, 0)
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
@@ -206,29 +208,27 @@ class RunJudgeSession(JudgeSession):
         position = self._positions.get(request.sample_id)
         if position is None:
             return  # not about a single sample of the run
-        self._rows.append(
-            StoredJudgement(
-                request.metric,
-                self._signatures.get(request.metric, ""),
-                position,
-                stored_request_key(critic, request),
-                self._repeat(),
-                request.repeat,
-                critic_name(critic),
-                request.prompt_id,
-                reason,
-                _without_empty(
-                    {
-                        "about": _about(request),
-                        **_outcome_dict(outcome),
-                        "one_number": returns_number_only(critic),
-                        "logprobs": supports_logprobs(critic),
-                        "decides": decides(critic),
-                        "panel": dict(request.panel) or None,
-                    }
-                ),
-            )
+        body = {
+            "about": {name: value for name, value in request.about.items() if value} or None,
+            **_outcome_dict(outcome),
+            "one_number": returns_number_only(critic),
+            "logprobs": supports_logprobs(critic),
+            "decides": decides(critic),
+            "panel": dict(request.panel) or None,
+        }
+        row = StoredJudgement(
+            request.metric,
+            self._signatures.get(request.metric, ""),
+            position,
+            stored_request_key(critic, request),
+            repeat=self._repeat(),
+            judge_repeat=request.repeat,
+            critic=critic_name(critic),
+            prompt_id=request.prompt_id,
+            reason=reason,
+            body={name: value for name, value in body.items() if value not in (None, "", False)},
         )
+        self._rows.append(row)
         is_due = time.monotonic() - self._last_write >= SECONDS_PER_WRITE
         if len(self._rows) >= JUDGEMENTS_PER_WRITE or is_due:
             self._flush(is_last=False)
@@ -269,14 +269,6 @@ class RunJudgeSession(JudgeSession):
             self._store_error = error
 
 
-def _without_empty(body: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if value not in (None, "", False)}
-
-
-def _about(request: JudgeRequest) -> dict[str, Any] | None:
-    return {name: value for name, value in request.about.items() if value} or None
-
-
 def _outcome_dict(judgement: Judgement | JudgeError) -> dict[str, Any]:
     if isinstance(judgement, JudgeError):
         return {"message": judgement.message, "raw": judgement.raw}
@@ -289,180 +281,6 @@ def _outcome_dict(judgement: Judgement | JudgeError) -> dict[str, Any]:
         "repaired": judgement.repaired,
         "cached": judgement.cached,
     }
-
-
-# --- estimates of judge calls and cost before a judge is called ------------------------------------------------------
-
-ESTIMATE_NOTE = (
-    "the system has not answered yet: tokens and cost are estimated from reference answers and relevant documents"
-)
-_FILLER = "word " * 80
-_FILLER_DOCUMENT = "word " * 200
-
-
-def preview_plan(
-    path: str | Path | Plan,
-    *,
-    store: str | Path | None = None,
-    changes: Mapping[str, Any] | None = None,
-    limit: int | None = None,
-    resume: bool = False,
-    run: str | None = None,
-    sample_set: SampleSet | None = None,
-) -> tuple[Preview, list[str]]:
-    """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
-
-    With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
-    Otherwise uses saved outputs, or placeholders for the outputs of the system.
-    """
-    plan = read_plan(path, changes=changes)
-    prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
-    where = default_store(store, plan.store)
-    policy = plan.judge.policy_for(where, plan.folder)
-    samples, outputs, notes = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
-    if prepared.outputs is not None:
-        known = dict(prepared.outputs)
-        outputs, notes = [known.get(sample.sample_id) for sample in samples], []
-    elif resume:
-        with RunStore.open(where, create=False) as opened:
-            record = opened.find(run or plan.name)
-            samples, outputs = _stored(opened, record)
-            notes = [ESTIMATE_NOTE] if None in outputs else []
-            if notes:
-                placeholders = _placeholder_outputs(prepared)
-                outputs = [output or placeholders[place % len(placeholders)] for place, output in enumerate(outputs)]
-    elif plan.repeats > 1:
-        samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
-    if plan.judge.two_stage is not None:
-        return _preview_in_two_stages(plan.judge.two_stage, prepared, samples, outputs, policy, where, notes), notes
-    found = preview(samples, outputs, prepared.metrics or [], policy)
-    if plan.judge.stop is not None:
-        with RunStore.open(where, create=False) as opened:
-            note = expected_calls_note(
-                opened,
-                plan.judge.stop,
-                prepared.metrics or [],
-                prepared.samples,
-                found.total.calls,
-                fingerprint=dataset_fingerprint(prepared.samples),
-                primary=plan.primary,
-                earlier=opened.find(run or plan.name) if resume else None,
-            )
-        notes = [*notes, note]
-    if plan.resolved["run"].get("prices"):
-        notes = [*notes, *_system_cost_notes(prepared, where)]
-    return found, notes
-
-
-_PRICED_ANSWERS = 1000
-"""The most answers of an earlier run that an estimate reads."""
-
-
-def _system_cost_notes(prepared: PreparedPlan, where: str | Path) -> list[str]:
-    """What the calls of the system would cost, by the usage of the latest run of the plan with known cost."""
-    prices = {"prices": prepared.plan.resolved["run"]["prices"]}
-    if not prepared.calls:
-        return []
-    calls = f"the system would be called {prepared.calls:,} times"
-    with suppress(StoreError), RunStore.open(where, create=False) as store:
-        for record in store.runs(name=prepared.plan.name):
-            pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
-            cost, *tokens = evaluate_stream(
-                islice(pairs, _PRICED_ANSWERS), [{"total_cost": prices}, "prompt_tokens", "completion_tokens"]
-            )
-            if cost.defined:
-                read, written = (f"{token.value:,.0f}" for token in tokens)
-                return [
-                    f"{calls}: about {prepared.calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
-                    f"completion tokens as in {record.run_id}"
-                ]
-    return [f"{calls}; what that costs is unknown, as no earlier run of '{prepared.plan.name}' has usage with prices"]
-
-
-def _preview_in_two_stages(
-    settings: TwoStageSettings,
-    prepared: PreparedPlan,
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None],
-    policy: JudgePolicy,
-    where: str,
-    notes: Sequence[str],
-) -> Preview:
-    """Estimate two-stage judging of a plan; a store that does not exist yet is not made."""
-    from .two_stage import preview_in_two_stages  # it is not needed elsewhere
-
-    opened = RunStore.open(where, create=False) if "://" in where or Path(where).exists() else nullcontext()
-    with opened as store:
-        return preview_in_two_stages(
-            settings, prepared.metrics or [], samples, outputs, policy, store=store, has_outputs=not notes
-        )
-
-
-def preview_stored(
-    store: RunStore,
-    record: RunRecord,
-    metrics: Sequence[Spec | Metric] = (),
-    *,
-    conventions: str | Conventions | None = None,
-    judges: PlannedJudges | None = None,
-    until_decided: bool = False,
-    planned: bool | None = None,
-) -> tuple[Preview, list[str]]:
-    """Estimate the judging for rescoring a stored run, with notes; ``until_decided`` as for ``rescore``."""
-    chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=conventions, judges=judges, need_key=False, planned=planned
-    )
-    samples, outputs = _stored(store, record)
-    policy = judges.settings.policy_for(store.file, judges.folder)
-    if judges.settings.two_stage is not None:
-        from .two_stage import preview_in_two_stages  # it is not needed elsewhere
-
-        two_stage = judges.settings.two_stage
-        return preview_in_two_stages(two_stage, chosen or [], samples, outputs, policy, store=store, record=record), []
-    found = preview(samples, outputs, chosen or [], policy)
-    stop = judges.settings.stop
-    if stop is None or not until_decided:
-        return found, []
-    note = expected_calls_note(
-        store,
-        stop,
-        chosen or [],
-        samples[: record.num_samples],
-        found.total.calls,
-        fingerprint=record.fingerprint,
-        primary=record.plan.get("primary") or (),
-        earlier=record,
-    )
-    return found, [note]
-
-
-def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-    """The samples of a run, once per repeat, and their stored outputs."""
-    samples = store.samples(record.run_id)
-    outputs = [
-        output for repeat in range(record.repeats) for output in aligned_outputs(store, record.run_id, repeat=repeat)
-    ]
-    return samples * record.repeats, outputs
-
-
-def preview_placeholders(
-    samples: Sequence[EvaluationSample], metrics: Sequence[Metric], policy: JudgePolicy, top_k: int
-) -> Preview:
-    """Estimate the judging of outputs that do not exist yet."""
-    return preview(samples, [_placeholder_output(sample, top_k) for sample in samples], metrics, policy)
-
-
-def _placeholder_outputs(prepared: PreparedPlan) -> list[SystemOutputs | None]:
-    return [_placeholder_output(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
-
-
-def _placeholder_output(sample: EvaluationSample, top_k: int) -> SystemOutputs:
-    documents = [document for document in sample.relevant_docs or () if document.text][:top_k]
-    documents = documents or [Document(f"stand-in {place}", _FILLER_DOCUMENT) for place in range(top_k)]
-    reference = sample.reference_answer
-    answer = reference.text if reference is not None and reference.text.strip() else _FILLER
-    found = [RetrievedDocument(document, None, rank) for rank, document in enumerate(documents, start=1)]
-    return SystemOutputs(found, Response(answer))
 
 
 # --- preference between two stored runs, and the judge of a plan -----------------------------------------------------
@@ -545,7 +363,7 @@ def read_panel_votes(
     for row in store.judgements(record.run_id):
         if row.metric == metric and row.signature == result.signature and row.repeat == 0:
             rows[row.position].append(row)
-    judged = [row for each in rows.values() for row in each]
+    judged = list(chain.from_iterable(rows.values()))
     if not isinstance(found, JudgedMetric) or not any(row.body.get("panel") for row in judged):
         raise BadValueError(
             f"{metric} of {record.run_id} was not judged by a panel: weights are learned from the votes of several "
@@ -597,7 +415,9 @@ def _mean_votes(polls: Sequence[Poll]) -> list[float]:
     """The vote of each member on the only item, as a mean over repeated judgements."""
     by_member: list[float] = []
     for member in range(len(polls[0].names)):
-        votes = [poll.row(path)[member] for poll in polls for path in poll.decided]
-        numbers = [vote.number for vote in votes if vote is not None and vote.number is not None]
+        numbers = []
+        for poll in polls:
+            votes = [poll.row(path)[member] for path in poll.decided]
+            numbers += [vote.number for vote in votes if vote is not None and vote.number is not None]
         by_member.append(math.fsum(numbers) / len(numbers) if numbers else math.nan)
     return by_member

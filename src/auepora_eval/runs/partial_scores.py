@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.family import FamilyMetric, with_family_keys
@@ -22,10 +23,9 @@ from ..judge.critic import JudgePolicy
 from ..judge.metric import judge_batch, judged_parts
 from ..judge.preview import PreviewSession, run_preview
 from ..judge.session import JudgeSession
+from ..stats.intervals import Bools, Ints
 from ..store.records import RunRecord, sum_nested
 from ..store.runs import RunStore, result_summaries, result_with_scores
-
-Positions = npt.NDArray[np.intp]
 
 
 class PartialScores:
@@ -55,9 +55,7 @@ class PartialScores:
         self.repeat = 0
         """The repeat that is being judged."""
         self._executor: JudgingExecutor | None = None
-        self._parts: list[dict[str, list[tuple[Positions, Scores]]]] = [
-            {metric.name: [] for metric in self.metrics} for _ in range(record.repeats)
-        ]
+        self._parts: list[dict[str, list[tuple[Ints, Scores]]]] = [defaultdict(list) for _ in range(record.repeats)]
         self._stored: dict[str, Scores] = {}
         self.stored_details: dict[str, Mapping[str, Any]] = {}
         """By metric, the details of the stored results that are used."""
@@ -71,10 +69,10 @@ class PartialScores:
         """Use a judge session from now on."""
         self._executor = JudgingExecutor(SerialExecutor(), session)
 
-    def stored_scores(self) -> tuple[npt.NDArray[np.bool_], dict[str, Scores]]:
+    def stored_scores(self) -> tuple[Bools, dict[str, Scores]]:
         """Which samples have stored scores under all metrics, and these; failed measurements have none."""
         found = [result_with_scores(self._store, self.record.run_id, summary) for summary in self._summaries()]
-        scores = {one.name: one.scores for one in found if isinstance(one.scores, Scores)}
+        scores = {result.name: result.scores for result in found if isinstance(result.scores, Scores)}
         if len(scores) < len(self.metrics):
             return np.zeros(len(self.samples), dtype=np.bool_), {}
         unknown = [score.with_reason(NOT_JUDGED) | (score.status == Status.MEASURE_FAILED) for score in scores.values()]
@@ -83,7 +81,7 @@ class PartialScores:
     def _summaries(self) -> list[MetricResult]:
         """The stored results of these metrics, without their scores."""
         stored = result_summaries(self._store, self.record.run_id, every_signature=True)
-        return [one for one in stored if self.signatures.get(one.name) == one.signature]
+        return [summary for summary in stored if self.signatures.get(summary.name) == summary.signature]
 
     def use_stored(self) -> None:
         """Use the stored scores of the run instead of judging it again."""
@@ -99,7 +97,7 @@ class PartialScores:
     def dry_scores(self, policy: JudgePolicy) -> list[Scores]:
         """The outcomes without a call, as far as the cache of the policy has them; the others are failures."""
         batch = self._batch(np.arange(len(self.samples)), 0)
-        parts = [part for metric in self.metrics for part in judged_parts(metric)]
+        parts = list(chain.from_iterable(judged_parts(metric) for metric in self.metrics))
 
         async def work(session: PreviewSession) -> None:
             await judge_batch(batch, parts, session)
@@ -107,20 +105,18 @@ class PartialScores:
         run_preview(policy, work)
         return [apply_failure_policy(metric, batch) for metric in self.metrics]
 
-    def dry_outcomes(self, policy: JudgePolicy) -> tuple[npt.NDArray[np.bool_], ...]:
+    def dry_outcomes(self, policy: JudgePolicy) -> tuple[Bools, ...]:
         """Which samples a metric applies to, which are scored without a judge, and which were judged before."""
         if self.known.all():
-            applies = np.any([one.status != Status.SKIPPED for one in self._stored.values()], axis=0)
+            applies = np.any([scores.status != Status.SKIPPED for scores in self._stored.values()], axis=0)
             return applies, np.zeros_like(self.known), self.known
         without = self.dry_scores(replace(policy, cache=None, cache_only=False))
         cached = self.dry_scores(policy) if policy.cache is not None and policy.cache.exists() else without
-        applies = np.any([one.status != Status.SKIPPED for one in without], axis=0)
-        free, known = (
-            ~np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0) for scores in (without, cached)
-        )
+        applies = np.any([scores.status != Status.SKIPPED for scores in without], axis=0)
+        free, known = _is_measured(without), _is_measured(cached)
         return applies, free, (known | self.stored_scores()[0]) & ~free
 
-    def judge(self, positions: Positions) -> None:
+    def judge(self, positions: Ints) -> None:
         """Judge these samples, unless they are known; failed judgements are requested once more."""
         new = positions[~(self.asked | self.known)[positions]]
         if not len(new):
@@ -128,7 +124,7 @@ class PartialScores:
         for repeat in range(self.record.repeats):
             self.repeat = repeat
             scores, notes = self._score(new, repeat)
-            failed = np.any([score.status == Status.MEASURE_FAILED for score in scores], axis=0)
+            failed = ~_is_measured(scores)
             if failed.any():
                 again, notes = self._score(new[failed], repeat)
                 rows = (np.flatnonzero(~failed), np.flatnonzero(failed))
@@ -153,37 +149,34 @@ class PartialScores:
         metric = next(metric for metric in self.metrics if metric.name == name)
         return join_scores(metric, self.scores(name))
 
-    def unanswered(self) -> npt.NDArray[np.bool_]:
+    def unanswered(self) -> Bools:
         """Which samples a judge was asked about, now or in an earlier session, without a judgement."""
-        columns = [self.means(metric.name).status == Status.MEASURE_FAILED for metric in self.metrics]
-        found: npt.NDArray[np.bool_] = np.any(columns, axis=0)
-        return found
+        return ~_is_measured([self.means(metric.name) for metric in self.metrics])
 
     def add_earlier_details(self, results: Results) -> None:
         """Add what earlier sessions used, their control items and a sequential test to the results."""
         for result in results:
             earlier = self.stored_details.get(result.name, {})
             if "judging" in earlier:
-                result.details["judging"] = sum_nested(earlier["judging"], result.details.get("judging", {}))
+                result.details.judging = sum_nested(earlier["judging"], result.details.judging)
             for key in ("controls", "sequential"):
                 if key in earlier:
                     result.details.setdefault(key, earlier[key])
 
-    def _score(self, positions: Positions, repeat: int) -> tuple[list[Scores], list[Notes]]:
+    def _score(self, positions: Ints, repeat: int) -> tuple[list[Scores], list[Notes]]:
         assert self._executor is not None
         chunks = np.split(positions, range(self.batch_size, len(positions), self.batch_size))
         scored = list(self._executor.score((self._batch(chunk, repeat) for chunk in chunks), self.metrics))
-        columns = zip(*(one.scores for one in scored), strict=True)
-        return [Scores.concat(list(column)) for column in columns], [one.notes for one in scored if one.notes]
+        columns = zip(*(batch.scores for batch in scored), strict=True)
+        return [Scores.concat(list(column)) for column in columns], [batch.notes for batch in scored if batch.notes]
 
-    def _batch(self, positions: Positions, repeat: int) -> Batch:
-        wanted = set(positions.tolist())
-        rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=wanted)
-        outputs = {row.position: row.output for row in rows}
+    def _batch(self, positions: Ints, repeat: int) -> Batch:
         listed = positions.tolist()
-        return Batch([self.samples[one] for one in listed], [outputs.get(one) for one in listed])
+        rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=set(listed))
+        outputs = {row.position: row.output for row in rows}
+        return Batch([self.samples[position] for position in listed], [outputs.get(position) for position in listed])
 
-    def _whole(self, metric: BatchMetric, parts: list[tuple[Positions, Scores]]) -> Scores:
+    def _whole(self, metric: BatchMetric, parts: list[tuple[Ints, Scores]]) -> Scores:
         """One column of all samples from the parts."""
         missing = np.ones(len(self.samples), dtype=np.bool_)
         for positions, _ in parts:
@@ -192,15 +185,20 @@ class PartialScores:
         if len(rest) and metric.name in self._stored:  # failed, or not judged, in an earlier session
             return Scores.woven(*parts, (rest, self._stored[metric.name].take(rest)))
         skipped = Scores.of(np.zeros(len(rest)), skip={NOT_JUDGED: np.ones(len(rest), dtype=np.bool_)})
-        samples = [self.samples[one] for one in rest.tolist()]
-        tables = [one.stats for _, one in parts if one.stats is not None]
+        samples = [self.samples[position] for position in rest.tolist()]
+        tables = [scores.stats for _, scores in parts if scores.stats is not None]
         if tables:
             skipped = replace(skipped, stats=np.full((len(rest), tables[0].shape[1]), np.nan))
         if isinstance(metric, FamilyMetric):
             skipped = with_family_keys(skipped, Batch(samples, [None] * len(samples)))
-        elif any(one.keys is not None for _, one in parts):
+        elif any(scores.keys is not None for _, scores in parts):
             skipped = replace(skipped, keys=(None,) * len(rest))
         return Scores.woven(*parts, (rest, skipped)) if len(rest) else Scores.woven(*parts)
+
+
+def _is_measured(columns: Sequence[Scores]) -> Bools:
+    """Which samples have no failed measurement in any of these."""
+    return np.all([scores.status != Status.MEASURE_FAILED for scores in columns], axis=0)  # type: ignore[no-any-return]
 
 
 class KnownScores:
@@ -244,7 +242,7 @@ INVALID_SAMPLE = "invalid_sample"
 """Why a sample is skipped that a person marked as invalid."""
 
 
-def skip_invalid(scores: Scores, is_invalid: npt.NDArray[np.bool_]) -> Scores:
+def skip_invalid(scores: Scores, is_invalid: Bools) -> Scores:
     """The scores with the invalid samples skipped."""
     return scores.replaced(is_invalid, Status.SKIPPED, INVALID_SAMPLE, math.nan) if is_invalid.any() else scores
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,9 @@ from ..perturb.documents import (
     perturbed_system,
     require_annotations,
     require_retriever,
-    wrong_answer,
 )
 from ..perturb.edits import count_for_rate
-from ..perturb.payloads import PAYLOAD, load_payloads
+from ..perturb.payloads import PAYLOAD, load_payloads, wrong_answer
 from ..plan.model import Plan, SavedOutputs, plan_changes
 from ..plan.prepare import read_plan
 from ..plan.source import PlanSource, read_source
@@ -53,6 +53,7 @@ from ..store.runs import RunStore
 from ..systems.calls import Stop
 from ..systems.policy import CallPolicy
 from .outcome import RunOutcome
+from .replay import stored_answers, unasked_notes
 from .run import (
     RunCallbacks,
     RunRequest,
@@ -61,9 +62,7 @@ from .run import (
     open_plan,
     start_or_resume,
     start_run,
-    stored_answers,
     system_request,
-    unasked_notes,
     use_match_of,
     warn,
 )
@@ -125,7 +124,7 @@ def _metrics(request: RunRequest, names: Sequence[str]) -> list[Metric] | None:
     if request.metrics is None and not request.targets:
         return None
     planned = request.metrics or ()
-    known = {getattr(type(one), "registered_as", one.name) for one in planned}
+    known = {getattr(type(metric), "registered_as", metric.name) for metric in planned}
     more = [name for name in names if name not in known]
     return [*planned, *resolve_metrics(more, request.conventions)]
 
@@ -134,11 +133,8 @@ def arm_results(results: Results | None) -> Results | None:
     """The results of metrics that need all arms."""
     if results is None:
         return None
-    chosen = [
-        result
-        for result in results
-        if any(result.name.startswith(name) for name in (*ARM_METRICS, "error_correction_rate"))
-    ]
+    names = (*ARM_METRICS, "error_correction_rate")
+    chosen = [result for result in results if result.name.startswith(names)]
     return Results(chosen, sample_ids=results.sample_ids, run_id=results.run_id)
 
 
@@ -158,7 +154,7 @@ def build_curve(
 ) -> Curve:
     """Build the curve from the finished runs of a sweep."""
     base = outcomes[sweep.base]
-    results = {level: {result.name: result for result in outcomes[level].results or ()} for level in sweep.levels}
+    results = {level: Results(outcomes[level].results or ()).by_name for level in sweep.levels}
     refused: dict[str, str] = {}
     elsewhere: dict[str, list[str]] = {}
     compared: dict[Level, dict[str, MetricComparison]] = {}
@@ -168,28 +164,34 @@ def build_curve(
         # The questions are the same; only the annotations of documents differ.
         found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
         others = _unanswerable_differ(store, base.record, outcomes[level].record)
-        kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
+        kept = {
+            name: comparison
+            for name, comparison in found.by_name.items()
+            if not (others and comparison.target == _REJECTION)
+        }
         compared[level] = kept
         refused.update(found.refused)
         for name in found.by_name.keys() - kept.keys():
             elsewhere.setdefault(name, []).append(sweep.label(level))
     refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
     every = {name: result for level in sweep.levels for name, result in results[level].items()}
+    points: dict[str, list[CurvePoint]] = {name: [] for name in every}
+    for level in sweep.levels:
+        changes = compared.get(level, {})
+        for name, listed in points.items():
+            listed.append(_point(level, results[level].get(name), changes.get(name)))
     return Curve(
         sweep.kind,
         sweep.levels,
         sweep.base,
-        seed,
-        [outcomes[level].record.run_id for level in sweep.levels],
-        {
-            name: [_point(level, results[level].get(name), compared.get(level, {}).get(name)) for level in sweep.levels]
-            for name in every
-        },
-        frozenset(name for name, one in every.items() if one.target is TargetCategory.LATENCY),
-        refused,
-        list(notes),
-        together,
-        {name: display_name(one) for name, one in every.items()},
+        seed=seed,
+        runs=[outcomes[level].record.run_id for level in sweep.levels],
+        metrics=points,
+        scaled=frozenset(name for name, result in every.items() if result.target is TargetCategory.LATENCY),
+        refused=refused,
+        notes=list(notes),
+        together=together,
+        display_names={name: display_name(result) for name, result in every.items()},
     )
 
 
@@ -197,16 +199,16 @@ def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) ->
     """Whether the unanswerable questions differ, so that rejection metrics cannot be compared."""
     if base.fingerprint == record.fingerprint:
         return False
-    marks = [
-        {sample.sample_id: is_unanswerable(sample) for sample in store.samples(each.run_id, texts=False)}
-        for each in (base, record)
-    ]
-    return marks[0] != marks[1]
+    return _unanswerable(store, base) != _unanswerable(store, record)
+
+
+def _unanswerable(store: RunStore, record: RunRecord) -> dict[str, bool | None]:
+    return {sample.sample_id: is_unanswerable(sample) for sample in store.samples(record.run_id, texts=False)}
 
 
 def _point(level: Level, result: MetricResult | None, change: MetricComparison | None) -> CurvePoint:
     if result is None or not result.defined:
-        return CurvePoint(level, None, n=0 if result is None else int(result.details.get("num_samples", 0)))
+        return CurvePoint(level, None, n=0 if result is None else result.details.num_samples)
     difference: dict[str, Any] = {}
     if change is not None:
         difference = {
@@ -217,10 +219,8 @@ def _point(level: Level, result: MetricResult | None, change: MetricComparison |
             "verdict": None if change.delta is None else change.verdict if change.primary else "exploratory",
         }
     interval = None if result.interval is None else (float(result.interval[0]), float(result.interval[1]))
-    flags = tuple((result.details.get("interval") or {}).get("flags") or ())
-    return CurvePoint(
-        level, result.value, interval, int(result.details.get("num_samples", 0)), flags=flags, **difference
-    )
+    flags = tuple(result.details.interval.flags)
+    return CurvePoint(level, result.value, interval, result.details.num_samples, flags=flags, **difference)
 
 
 # --- the run of one level of a sweep: started, resumed, or loaded if it is finished ----------------------------------
@@ -246,10 +246,11 @@ def sweep_token(
     changed: list[str] = []
     for record in store.runs(tag=PERTURBED_TAG):
         stored = record.plan.get(key) or {}
-        if not record.name.startswith(f"{request.name} [") or any(stored.get(one) != expected[one] for one in expected):
+        if not record.name.startswith(f"{request.name} [") or any(
+            stored.get(field_name) != expected[field_name] for field_name in expected
+        ):
             continue
-        plans = [{name: value for name, value in plan.items() if name != key} for plan in (record.plan, request.plan)]
-        now = plan_changes(plans[0], store.as_stored(plans[1]))
+        now = plan_changes({**record.plan, key: None}, store.as_stored({**request.plan, key: None}))
         if not now and "sweep" in stored:
             return str(stored["sweep"])
         changed = changed or [record.run_id, *now[:5]]
@@ -278,42 +279,39 @@ def find_in_sweep(store: RunStore, name: str, token: str, key: str = PERTURBATIO
     return next((record for record in records if (record.plan.get(key) or {}).get("sweep") == token), None)
 
 
-def run_in_sweep(
-    request: RunRequest,
-    store: RunStore,
-    token: str,
-    progress: ProgressOptions,
-    *,
-    changed: str,
-    key: str = PERTURBATION,
-) -> RunOutcome:
-    """Start or resume a run of the sweep with this token; ``changed`` is the error for other samples than before."""
-    earlier = find_in_sweep(store, request.name, token, key)
-    if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
-        raise BadValueError(f"cannot resume {earlier.run_id}: {changed}")
-    return start_or_resume(
-        request,
-        store,
-        earlier,
-        retry_failed=progress.retry_failed,
-        stop=progress.stop,
-        watcher=progress.watcher,
-    )
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """Runs of one system that belong together: those of a sweep over levels, or of the arms of a diagnosis."""
+
+    request: RunRequest
+    """The request of an ordinary run on the same samples."""
+    store: RunStore
+    token: str
+    """Identifies these runs."""
+    progress: ProgressOptions
+
+    def start_or_resume(self, request: RunRequest, *, changed: str, key: str = PERTURBATION) -> RunOutcome:
+        """Start or resume a run of the group; ``changed`` is the error for other samples than before."""
+        earlier = find_in_sweep(self.store, request.name, self.token, key)
+        if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
+            raise BadValueError(f"cannot resume {earlier.run_id}: {changed}")
+        return start_or_resume(
+            request,
+            self.store,
+            earlier,
+            retry_failed=self.progress.retry_failed,
+            stop=self.progress.stop,
+            watcher=self.progress.watcher,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class LevelRunner:
+class LevelRunner(RunGroup):
     """Runs the levels of a sweep."""
 
-    request: RunRequest
-    """The request of the unperturbed run."""
     sweep: Sweep
-    store: RunStore
     edit: DocumentEdit | None
     seed: int
-    token: str
-    """Identifies the runs of this sweep."""
-    progress: ProgressOptions
 
     def plan_entry(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
         """The entry on the perturbation in the plan of a run."""
@@ -350,7 +348,7 @@ class LevelRunner:
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         changed = "the dataset has changed since; start a new sweep without --resume, or restore the old samples"
-        return run_in_sweep(request, self.store, self.token, self.progress, changed=changed)
+        return self.start_or_resume(request, changed=changed)
 
     def together(self) -> RunOutcome | None:
         """The finished run of all arms; ``None`` if there is none, or if failures are retried."""
@@ -364,10 +362,10 @@ class LevelRunner:
         outputs = stored_answers(self.store, record)
         label = self.sweep.label(level)
         found = [f"{label}: {note}" for note in unasked_notes(outputs, f"nothing is perturbed in {record.run_id}")]
-        if few := _count(outputs, lambda done: bool(done.get("too_few"))):
+        if few := _count(outputs, "too_few"):
             found.append(f"{label}: for {few} of {len(outputs)} answers there was too little noise")
         if self.sweep.perturbation(level).inject:
-            attacked = _count(outputs, lambda done: bool(done.get(PAYLOAD)))
+            attacked = _count(outputs, PAYLOAD)
             found.append(f"{label}: an adversarial document was inserted for {attacked} of {len(outputs)} answers")
             groups = self.store.result(record.run_id, ATTACK_METRICS[0]).slices.get(f"labels.{PAYLOAD}", {})
             values = {kind: part.value for kind, part in groups.items() if part.defined}
@@ -375,8 +373,8 @@ class LevelRunner:
                 shown = ", ".join(f"{kind} {value:.4f}" for kind, value in values.items())
                 found.append(f"{label}: {ATTACK_METRICS[0]} by kind of payload: {shown}")
         if self.sweep.perturbation(level).counterfactual:
-            false = _count(outputs, lambda done: bool(done.get("edited")))
-            true = _count(outputs, lambda done: bool(done.get("unedited")))
+            false = _count(outputs, "edited")
+            true = _count(outputs, "unedited")
             unedited = f"; in relevant documents of {true} the right answer was not found" if true else ""
             found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{unedited}")
         return found
@@ -389,8 +387,9 @@ def _payload_digest(sweep: Sweep) -> dict[str, str]:
     return {"payloads": hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()[:12]}
 
 
-def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]) -> int:
-    return sum(which(output.extra.get(PERTURBATION) or {}) for output in outputs)
+def _count(outputs: list[SystemOutputs], key: str) -> int:
+    """The number of answers for which something was done to the documents."""
+    return sum(bool((output.extra.get(PERTURBATION) or {}).get(key)) for output in outputs)
 
 
 # --- sources of noise documents: a corpus, the samples, or what a run retrieved for other samples --------------------
@@ -435,7 +434,8 @@ def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, se
 
 def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep: Sweep, seed: int) -> NoisePool:
     """Noise from the documents that a run retrieved: for each sample, those of the other samples."""
-    found = (item.doc for row in store.outputs(record.run_id) for item in row.output.retrieved)
+    rankings = (row.output.retrieved for row in store.outputs(record.run_id))
+    found = (item.doc for item in chain.from_iterable(rankings))
     pool = NoisePool.from_documents(found, f"what {record.run_id} found")
     for row in store.outputs(record.run_id, repeat=0, texts=False):
         ids = {item.doc.doc_id for item in row.output.retrieved}
@@ -500,11 +500,6 @@ class PerturbedRuns(BlockReport):
         """The outcome of the last run."""
         return list(self.outcomes.values())[-1]
 
-    @property
-    def finished(self) -> bool:
-        """Whether the run of every level finished."""
-        return self.curve is not None
-
 
 def run_perturbed(
     path: str | Path | PlanSource,
@@ -538,11 +533,11 @@ def run_perturbed(
         require_annotations(samples, sweep, edit)
         return _every_variant(samples, sweep, plan.seed)
 
+    progress = ProgressOptions(resume, retry_failed, stop, watcher)
     with open_plan(plan, store=store, limit=limit, tags=tags, variants=variants) as (request, opened, where):
-        return _run_sweep(
-            request, sweep, opened, corpus_pool(plan.dataset.corpus if corpus is None else corpus), edit, plan.seed,
-            progress=ProgressOptions(resume, retry_failed, stop, watcher), where=where,
-        )  # fmt: skip
+        pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
+        found = _run_sweep(request, sweep, opened, corpus=pool, edit=edit, seed=plan.seed, progress=progress)
+        return replace(found, store=where)
 
 
 def read_system_plan(
@@ -605,24 +600,21 @@ def noise_curve(
         tags=tags,
     )
     require_annotations(request.samples, sweep, edit)
-    pool = corpus_pool(corpus)
+    pool, progress = corpus_pool(corpus), ProgressOptions(resume, retry_failed, stop, watcher)
     with open_new_store(store) as (opened, where):
-        return _run_sweep(
-            request, sweep, opened, pool, edit, seed,
-            progress=ProgressOptions(resume, retry_failed, stop, watcher), where=where,
-        )  # fmt: skip
+        runs = _run_sweep(request, sweep, opened, corpus=pool, edit=edit, seed=seed, progress=progress)
+        return replace(runs, store=where)
 
 
 def _run_sweep(
     request: RunRequest,
     sweep: Sweep,
     store: RunStore,
+    *,
     corpus: NoisePool | None,
     edit: DocumentEdit | None,
     seed: int,
-    *,
     progress: ProgressOptions,
-    where: str | None,
 ) -> PerturbedRuns:
     require_retriever(request.system)
     if "duplicate" in sweep.perturbs and request.conventions.duplicates == "error":
@@ -632,17 +624,17 @@ def _run_sweep(
     pool = initial_noise(request, sweep, corpus, seed)
     entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed, **_payload_digest(sweep)}
     token = sweep_token(store, request, entry, resume=progress.resume, kind=f"{sweep} and seed {seed}")
-    levels = LevelRunner(request, sweep, store, edit, seed, token, progress)
+    levels = LevelRunner(request, store, token, progress, sweep=sweep, edit=edit, seed=seed)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
     first: RunRecord | None = None
     # The base first: without another source, noise is drawn from what it retrieved.
-    for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
+    for level in sorted(sweep.levels, key=lambda level: level != sweep.base):
         if pool is None and sweep.perturbation(level).noise:
             pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
         outcomes[level] = levels.run(level, pool, first)
         if outcomes[level].results is None:
-            return PerturbedRuns(sweep, outcomes, store=where)
+            return PerturbedRuns(sweep, outcomes)
         if first is None and not sweep.perturbation(level).empty:  # empty rankings do not decide how gold is matched
             first = outcomes[level].record
         notes += levels.notes(level, outcomes[level].record)
@@ -653,15 +645,15 @@ def _run_sweep(
         together = levels.together() or merge_arms(merged, sweep, outcomes, store, levels.plan_entry())
     arms = arm_results(None if together is None else together.results)
     curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=arms)
-    return PerturbedRuns(sweep, outcomes, curve, together, where)
+    return PerturbedRuns(sweep, outcomes, curve, together)
 
 
 def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
     """The samples of all levels as they will be scored, to check which metrics apply."""
-    found = [label_sample(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
+    found = [label_sample(sample, sweep, level, seed) for level, sample in product(sweep.levels, samples)]
     if sweep.kind != ARMS_KIND:
         return found
     return [
-        arm_variant(one, of_base=one.labels["arm"] == sweep.base, is_false=one.labels["arm"] == "edited")
-        for one in found
+        arm_variant(sample, of_base=sample.labels["arm"] == sweep.base, is_false=sample.labels["arm"] == "edited")
+        for sample in found
     ]

@@ -13,6 +13,7 @@ from ..compare.analysis import finite_or_none
 from ..compare.metrics import RunResults, build_comparisons, headline_order, primary_metrics
 from ..compare.pairing import lookup_metric, pair_scores, shared_samples
 from ..compare.stores import Store, open_store
+from ..core.results import Results, two_stage_details
 from ..core.scores import Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError, UnknownMetricError
@@ -97,10 +98,10 @@ class MetricSize:
     sd: float | None
     """Standard deviation of a difference, with the repeats of the first row."""
     pilot_questions: int
-    pilot_detects: float | None
+    pilot_detects: float | None = None
     """The smallest difference that the pilot's questions detect."""
-    repeated: str | None
-    share_within: float | None
+    repeated: str | None = None
+    share_within: float | None = None
     rows: list[SizeRow] = field(default_factory=list)
     fewest_questions: int | None = None
     """Questions that are needed with any number of repeats."""
@@ -112,10 +113,6 @@ class MetricSize:
     labels_with_scores: int | None = None
     """The same if twice as many questions have scores."""
     notes: list[str] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ class ComparisonSize(BlockReport):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        sizes = [size.to_dict() for size in self.metrics]
+        sizes = [asdict(size) for size in self.metrics]
         return {**asdict(self.request), "runs": list(self.runs), "metrics": sizes}
 
     def blocks(self) -> list[Block]:
@@ -232,7 +229,7 @@ def read_pilot(
         if name not in found:
             raise UnknownMetricError(name, list(found))
     selected = set(metrics) or primary_metrics(reversed(records), None, found)
-    planned = [one for name, (_, one) in found.items() if name in selected]
+    planned = [metric for name, (_, metric) in found.items() if name in selected]
     if not planned:
         if why := next((refused[name] for name in selected or refused if name in refused), None):
             raise BadValueError(f"no metric of the pilot can be planned: {why}")
@@ -240,7 +237,7 @@ def read_pilot(
             "the pilot has no metric whose value is a mean of scores between 0 and 1 or of another bounded range; "
             "name one with -m, or compute one with `auepora rescore`"
         )
-    yield from sorted(planned, key=lambda one: headline_order(one.name, found[one.name][0]))
+    yield from sorted(planned, key=lambda metric: headline_order(metric.name, found[metric.name][0]))
 
 
 Found = tuple[dict[str, tuple[str, PilotMetric]], dict[str, str]]
@@ -264,33 +261,37 @@ def _pair_metrics(store: RunStore, records: Sequence[RunRecord], delta: float) -
     inputs = build_comparisons(store, records, metrics=None, delta=None, primary=None, other_dataset=False)
     found: dict[str, tuple[str, PilotMetric]] = {}
     refused = dict(inputs.refused)
-    summaries = [_results(store, record) for record in records]
-    for one in inputs.inputs:
-        reading = pair_scores(one.pair)
-        problem = _NO_MEAN if reading.values is None else _range_problem(one.definition.range, delta)
+    summaries = [Results(result_summaries(store, record.run_id)).by_name for record in records]
+    for metric in inputs.inputs:
+        reading = pair_scores(metric.pair)
+        problem = _NO_MEAN if reading.values is None else _range_problem(metric.definition.range, delta)
         if reading.values is None or problem is not None:
-            refused[one.name] = problem or _NO_MEAN
+            refused[metric.name] = problem or _NO_MEAN
             continue
-        if one.cut:
-            refused[one.name] = one.cut
+        if metric.cut:
+            refused[metric.name] = metric.cut
             continue
         used = reading.used
         clusters = None if inputs.shared.clusters is None else inputs.shared.clusters[used]
         differences = reading.differences[used]
         sd = unit_sd(differences, clusters)
-        results = [by_name[one.name] for by_name in summaries]
+        results = [by_name[metric.name] for by_name in summaries]
         labels = None
-        if one.definition.range == (0.0, 1.0):
+        if metric.definition.range == (0.0, 1.0):
             first, second = (values[used] for values in reading.values)
             labels = (
                 expected_errors(first, calibrated=False) + expected_errors(second, calibrated=False),
                 second - first,
             )
-        found[one.name] = (
-            one.target,
+        found[metric.name] = (
+            metric.target,
             replace(
-                _pilot_metric(one.name, sd**2, differences, clusters, results, records, labels=labels),
-                differences=unit_totals(differences, abs(one.definition.range[1] - one.definition.range[0]), clusters),
+                _pilot_metric(
+                    metric.name, sd**2, differences, clusters, results=results, records=records, labels=labels
+                ),
+                differences=unit_totals(
+                    differences, abs(metric.definition.range[1] - metric.definition.range[0]), clusters
+                ),
             ),
         )
     return found, refused
@@ -316,20 +317,21 @@ def _single_metrics(store: RunStore, record: RunRecord, request: SizeRequest) ->
         if definition.range == (0.0, 1.0):  # of two systems with scores like these
             spread = math.sqrt(2 * (1 - request.correlation))
             labels = 2 * expected_errors(values, calibrated=False), spread * (values - values.mean())
-        one = _pilot_metric(name, unit_sd(values, clusters) ** 2, values, clusters, [result], [record], labels=labels)
-        own = (one.within or 0.0) / one.repeats
-        once = 0.0 if one.within is None else 2 * (one.within - own)  # what is added if nothing is repeated
+        variance = unit_sd(values, clusters) ** 2
+        metric = _pilot_metric(name, variance, values, clusters, results=[result], records=[record], labels=labels)
+        own = (metric.within or 0.0) / metric.repeats
+        once = 0.0 if metric.within is None else 2 * (metric.within - own)  # what is added if nothing is repeated
         others = {
-            correlation: single_run_variance(one.variance, correlation, own=own) + once
+            correlation: single_run_variance(metric.variance, correlation, own=own) + once
             for correlation in OTHER_CORRELATIONS
         }
         found[name] = (
             result.target.name,
             replace(
-                one,
-                variance=single_run_variance(one.variance, request.correlation, own=own),
-                within=None if one.within is None else 2 * one.within,
-                notes=(*one.notes, _correlation_note(others, request, one.samples / one.units)),
+                metric,
+                variance=single_run_variance(metric.variance, request.correlation, own=own),
+                within=None if metric.within is None else 2 * metric.within,
+                notes=(*metric.notes, _correlation_note(others, request, metric.samples / metric.units)),
             ),
         )
     return found, refused
@@ -353,18 +355,14 @@ def _correlation_note(variances: dict[float, float], request: SizeRequest, per_u
     )
 
 
-def _results(store: RunStore, record: RunRecord) -> dict[str, MetricResult]:
-    return {summary.name: summary for summary in result_summaries(store, record.run_id)}
-
-
 def _pilot_metric(
     name: str,
     variance: float,
     values: Any,
     clusters: Any,
+    *,
     results: Sequence[MetricResult],
     records: Sequence[RunRecord],
-    *,
     labels: tuple[Any, Any] | None = None,
 ) -> PilotMetric:
     total = max(record.num_samples for record in records)
@@ -374,27 +372,27 @@ def _pilot_metric(
         notes.append(f"judged on {len(values):,} of {total:,} questions; the judge calls are those for all questions")
     elif len(values) < total:
         notes.append(f"applies to {len(values):,} of {total:,} questions: the numbers are of such questions")
-    if any("two_stage" in result.details for result in results):
+    if any(two_stage_details(result) is not None for result in results):
         notes.append("two-stage judging prefers uncertain answers, so that the number of questions is rather too large")
     answers = sum(
         (record.num_samples - without) * record.repeats for record, without in zip(records, unjudged, strict=True)
     )
-    usage = [result.details.get("judging") or {} for result in results]
-    needed = sum(one.get("judgements", 0) - one.get("shared", 0) for one in usage)
-    calls, cost = (sum(one.get(key) or 0 for one in usage) for key in ("calls", "cost"))
+    usage = [result.details.judging for result in results]
+    needed = sum(used.get("judgements", 0) - used.get("shared", 0) for used in usage)
+    calls, cost = (sum(used.get(key) or 0 for used in usage) for key in ("calls", "cost"))
     repeated, repeats, within = _repeats(results, records)
     return PilotMetric(
         name,
         variance,
-        len(values) if clusters is None else len(np.unique(clusters)),
-        len(values),
-        within,
-        repeated,
-        repeats,
-        needed / answers if answers else 0.0,
-        cost / calls if calls and cost else None,
-        labels,
-        tuple(notes),
+        units=len(values) if clusters is None else len(np.unique(clusters)),
+        samples=len(values),
+        within=within,
+        repeated=repeated,
+        repeats=repeats,
+        calls_per_answer=needed / answers if answers else 0.0,
+        cost_per_call=cost / calls if calls and cost else None,
+        labels=labels,
+        notes=tuple(notes),
         binary=labels is not None and clusters is None and bool(np.isin(values, (-1.0, 0.0, 1.0)).all()),
     )
 
@@ -404,10 +402,10 @@ def _repeats(
 ) -> tuple[Literal["answers", "judgements"] | None, int, float | None]:
     """What was repeated, how often, and the variance that one repeat adds in all of the runs together."""
     repeats = min(record.repeats for record in records)
-    within = _sum_of_variances([result.details.get("repeats") or {} for result in results])
+    within = _sum_of_variances([result.details.repeats for result in results])
     if within is not None:
         return "answers", repeats, within
-    judges = [result.details.get("judge") or {} for result in results]
+    judges = [result.details.judge for result in results]
     within = _sum_of_variances(judges)
     if within is not None:
         return "judgements", min(int(judge["repeats"]) for judge in judges), within
@@ -428,7 +426,7 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
     notes = list(pilot.notes)
     if math.isnan(pilot.variance) or not pilot.variance:
         notes.append("all differences in the pilot are equal: it does not show how many questions are needed")
-        return MetricSize(pilot.name, None, pilot.samples, None, None, None, notes=notes)
+        return MetricSize(pilot.name, None, pilot.samples, notes=notes)
     sd = math.sqrt(pilot.variance)
     per_unit = pilot.samples / pilot.units if pilot.units else 1.0
     parts = VarianceParts.split(pilot.variance, pilot.within or 0.0, pilot.repeats)
@@ -452,20 +450,21 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
             units = max(1, math.floor(request.questions / per_unit))
             enough = repeats_needed(parts, units, delta, alpha=alpha, power=power)
     detects = finite_or_none(mde(sd, pilot.units, alpha=alpha, power=power)) if pilot.units > 1 else None
-    label_counts = _labels(pilot, request) if labels else (None, None)
+    alone, with_scores = _labels(pilot, request) if labels else (None, None)
     return MetricSize(
         pilot.name,
         parts.sd(counts[0]),
         pilot.samples,
-        detects,
-        pilot.repeated,
-        None if pilot.within is None else parts.share_within,
-        rows,
-        fewest,
-        enough,
-        cheapest,
-        *label_counts,
-        notes + _answers(pilot, parts, request, rows, fewest, enough, cheapest),
+        pilot_detects=detects,
+        repeated=pilot.repeated,
+        share_within=None if pilot.within is None else parts.share_within,
+        rows=rows,
+        fewest_questions=fewest,
+        repeats_needed=enough,
+        cheapest_repeats=cheapest,
+        labels_alone=alone,
+        labels_with_scores=with_scores,
+        notes=notes + _answers(pilot, parts, request, rows, fewest=fewest, enough=enough, cheapest=cheapest),
     )
 
 
@@ -502,6 +501,7 @@ def _answers(
     parts: VarianceParts,
     request: SizeRequest,
     rows: Sequence[SizeRow],
+    *,
     fewest: int | None,
     enough: int | None,
     cheapest: int | None,
@@ -561,13 +561,13 @@ def size_blocks(sizes: Sequence[MetricSize], request: SizeRequest, pilot: str, *
                 "questions have scores of the metric, as a judge that was not compared with labels."
             )
         )
-    for one in sizes if details else sizes[:1]:
-        if len(one.rows) > 1:
+    for size in sizes if details else sizes[:1]:
+        if len(size.rows) > 1:
             repeats = [TableColumn(title, number=True) for title in ("repeats", *columns[2:6])]
-            rows: list[Row] = [[str(row.repeats), *_costs(row)] for row in one.rows]
-            blocks.append(without_empty_columns(simple_table(repeats, rows, caption=f"{one.name}: repeats")))
-        if one.notes:
-            blocks.append(Bullets([f"{one.name}: {note}" for note in one.notes]))
+            rows: list[Row] = [[str(row.repeats), *_costs(row)] for row in size.rows]
+            blocks.append(without_empty_columns(simple_table(repeats, rows, caption=f"{size.name}: repeats")))
+        if size.notes:
+            blocks.append(Bullets([f"{size.name}: {note}" for note in size.notes]))
     return blocks
 
 

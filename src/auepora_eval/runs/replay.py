@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,6 @@ from .run import (
     metric_specs,
     resume_run,
     start_run,
-    stored_answers,
-    unasked_notes,
 )
 
 # --- the system of a replay must be the system of the run it replays -------------------------------------------------
@@ -63,7 +62,7 @@ def check_replay_system(
     live = store.as_stored(describe_system(system))
     # Only the generator is called, so only the generator must be the same; a whole system is compared as a whole.
     whole = "generator" not in live and any(callable(getattr(system, name, None)) for name in _SYSTEM_METHODS)
-    live_part, stored_part = (one.get("generator") or one for one in (live, stored))
+    live_part, stored_part = (described.get("generator") or described for described in (live, stored))
     if whole is not (stored_part is stored) or stored_part.get("object", _PAIRS[0]) in _PAIRS:
         return live, [f"whether this is the generator of {record.run_id} is unknown: its plan does not describe it"]
     _require_same(record, stored_part, live_part, "it was made by another one")
@@ -125,16 +124,20 @@ def make_replay_system(
     The message begins with the ``requirements``. Its outputs contain these documents, whatever else the system does
     with them.
     """
-    build, awaits = _system_builder(system, requirements)
+    parts = split_system(system, requirements)
+    if not parts.answers:
+        raise BadTypeError(f"{requirements}; not a {type(system).__name__}")
+    # The retriever of a pair is called here; a system that calls it itself may expect a coroutine.
+    awaits = parts.whole and inspect.iscoroutinefunction(getattr(parts.retriever, "retrieve", None))
     kind = _AsyncFixedRetriever if awaits else _FixedRetriever
-    probe = as_system(build(kind([])))
+    probe = as_system(parts.build(kind([])))
 
     def begin(sample: EvaluationSample, top_k: int) -> tuple[_FixedRetriever, Any]:
         context = contexts[sample.sample_id]
         if context.missing is not None:
             raise SystemCallError("no_context", context.missing)
         retriever = kind(context.retrieved)
-        return retriever, as_system(build(retriever)).call(sample, top_k)
+        return retriever, as_system(parts.build(retriever)).call(sample, top_k)
 
     def call(sample: EvaluationSample, top_k: int) -> Any:
         return _with_documents(*begin(sample, top_k))
@@ -153,14 +156,20 @@ def _with_documents(retriever: _FixedRetriever, output: Any) -> Any:
     return replace(output, retrieved=retriever.retrieved, extra=extra)
 
 
-def _system_builder(system: object, requirements: str) -> tuple[Callable[[object], object], bool]:
-    """A function that builds the system with another retriever, and whether the system awaits its retriever."""
-    parts = split_system(system, requirements)
-    if not parts.answers:
-        raise BadTypeError(f"{requirements}; not a {type(system).__name__}")
-    # The retriever of a pair is called here; a system that calls it itself may expect a coroutine.
-    awaits = parts.whole and inspect.iscoroutinefunction(getattr(parts.retriever, "retrieve", None))
-    return parts.build, awaits
+def stored_answers(store: RunStore, record: RunRecord) -> list[SystemOutputs]:
+    """The stored outputs of a run that did not fail, without document texts."""
+    return [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
+
+
+def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[str]:
+    """A note on answers given without calling the replaced retriever; raises if all were."""
+    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in outputs)
+    if outputs and unasked == len(outputs):
+        raise BadValueError(
+            f"the system answered every sample without calling its 'retriever', so {consequence}; "
+            "give its parts as a pair (retriever, generator)"
+        )
+    return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
 
 
 # --- stored documents of each sample of a run ------------------------------------------------------------------------
@@ -193,7 +202,8 @@ def stored_contexts(
         )
     if differing:
         notes.append(f"run A's repeats differ in their documents on {len(differing)} samples; the first are replayed")
-    if empty := sum(not item.doc.text for context in found.values() for item in context.retrieved):
+    documents = chain.from_iterable(context.retrieved for context in found.values())
+    if empty := sum(not item.doc.text for item in documents):
         notes.append(f"{empty} of the replayed documents have an empty text")
     return found, notes
 
@@ -313,18 +323,18 @@ def swap_replay(
     system = make_replay_system(system_b, contexts)
     origin, origin_notes = check_replay_system(system_b, planned, store, record_b)
     notes += origin_notes
-    request = _request(system, origin, record_a, record_b, samples, chosen, policy)
+    request = _request(system, origin, (record_a, record_b), samples=samples, metrics=chosen, policy=policy)
     request = replace(request, judging=judges.settings.policy_for(store.file, judges.folder))
     earlier = None if fresh else _find_earlier(store, request)
     if earlier is None:
         outcome = start_run(request, store, stop=stop, watcher=watcher)
     else:
         outcome = resume_run(request, store, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
-    report = ReplayReport(record_a.run_id, record_b.run_id, outcome, [], refused, notes)
+    report = ReplayReport(record_a.run_id, record_b.run_id, outcome, refused=refused, notes=notes)
     if outcome.results is None:
         return report
     notes += unasked_notes(stored_answers(store, outcome.record), f"{outcome.record.run_id} replays nothing")
-    return replace(report, splits=_splits(store, record_a, record_b, outcome, request, refused))
+    return replace(report, splits=_splits(store, (record_a, record_b), outcome, request, refused))
 
 
 def _select_metrics(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
@@ -337,13 +347,13 @@ def _select_metrics(metrics: Metrics, store: RunStore, record: RunRecord, refuse
         except AueporaError:
             refused[result.name] = "not registered in this process: give it among the metrics"
     kept = []
-    for one in found:
-        if not isinstance(one, BatchMetric):
-            refused[one.name] = "has no score per sample"
-        elif one.target is TargetCategory.LATENCY:
-            refused[one.name] = "the latency of a replay is that of neither run"
+    for metric in found:
+        if not isinstance(metric, BatchMetric):
+            refused[metric.name] = "has no score per sample"
+        elif metric.target is TargetCategory.LATENCY:
+            refused[metric.name] = "the latency of a replay is that of neither run"
         else:
-            kept.append(one)
+            kept.append(metric)
     if not kept:
         reasons = "".join(f"; {name}: {why}" for name, why in refused.items())
         raise BadValueError(f"there is no metric to split a difference by{reasons}")
@@ -353,12 +363,13 @@ def _select_metrics(metrics: Metrics, store: RunStore, record: RunRecord, refuse
 def _request(
     system: System,
     origin: Mapping[str, Any],
-    record_a: RunRecord,
-    record_b: RunRecord,
+    records: tuple[RunRecord, RunRecord],
+    *,
     samples: Sequence[EvaluationSample],
     metrics: Sequence[Metric],
     policy: CallPolicy,
 ) -> RunRequest:
+    record_a, record_b = records
     name = f"{record_a.name}|{record_b.name}-generator"
     depth = run_info(record_a).top_k  # metrics use the depth of the replayed documents
     config = {key: value for key, value in record_b.config.items() if key not in _RETRIEVAL_KEYS}
@@ -392,44 +403,43 @@ def _request(
 def _find_earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
     """The latest replay of the same two runs by the same system."""
     expected = store.as_stored(request.plan["system"])
-    for record in store.runs(name=request.name, tag=REPLAY_TAG):
-        if record.plan.get("system") == expected:
-            return record
-    return None
+    records = store.runs(name=request.name, tag=REPLAY_TAG)
+    return next((record for record in records if record.plan.get("system") == expected), None)
 
 
 def _splits(
     store: RunStore,
-    record_a: RunRecord,
-    record_b: RunRecord,
+    records: tuple[RunRecord, RunRecord],
     outcome: RunOutcome,
     request: RunRequest,
     refused: dict[str, str],
 ) -> list[MetricSplit]:
     assert outcome.results is not None
-    samples = request.samples
+    samples, info = request.samples, run_info(outcome.record)
     metrics = [metric for metric in request.metrics or () if isinstance(metric, BatchMetric)]
     names = [sample.sample_id for sample in samples]
     clusters = sample_clusters(samples)
     replayed = outcome.results.by_name
     signatures = {metric.name: replayed[metric.name].signature or "" for metric in metrics}
-    scores_a = _scores_by_metric(store, record_a, outcome.record, request, signatures)
-    scores_b = _scores_by_metric(store, record_b, outcome.record, request, signatures)
+    scores_a, scores_b = (_scores_by_metric(store, record, outcome.record, request, signatures) for record in records)
     splits = []
-    for one in metrics:
-        scores = replayed[one.name].scores
-        (first, signature_a), (second, signature_b) = scores_a[one.name], scores_b[one.name]
-        signature = Signature.parse(signatures[one.name])
+    for metric in metrics:
+        name, scores = metric.name, replayed[metric.name].scores
+        (first, signature_a), (second, signature_b) = scores_a[name], scores_b[name]
+        signature = Signature.parse(signatures[name])
         fields = signature.differences(Signature.parse(signature_a)) or signature.differences(
             Signature.parse(signature_b)
         )
         if fields:
-            refused[one.name] = f"signatures of the runs differ (in: {', '.join(fields)})"
+            refused[name] = f"signatures of the runs differ (in: {', '.join(fields)})"
         elif not (isinstance(scores, Scores) and first is not None and second is not None):
-            refused[one.name] = "has no score per sample"
+            refused[name] = "has no score per sample"
         else:
-            metric, label = one.for_run(run_info(outcome.record)), display_name(replayed[one.name])
-            splits.append(split_difference(metric, names, first, scores, second, clusters, label=label))
+            label = display_name(replayed[name])
+            split = split_difference(
+                metric.for_run(info), names, first, scores, second=second, clusters=clusters, label=label
+            )
+            splits.append(split)
     return splits
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.batch import check_samples, require_distinct_ids
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import Metric
-from ..core.plan import EvaluationPlan
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
-from ..core.results import to_json_value
-from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.results import Results, to_json_value
+from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..engine.gold_match import GoldReading, MatchChoice
@@ -46,17 +46,14 @@ from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, plan_conventions, run_info
 from ..store.runs import RunStore, heartbeat
-from ..systems.calls import CallSummary, Stop, Task, TaskOutput, call_system, require_ready
-from ..systems.first_calls import FIRST_CALLS
-from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
-from ..systems.policy import CallPolicy, policy_class
-from .commit import git_commit
-from .gold import read_gold, stored_match
-from .job import ScoringJob
+from ..systems.calls import CallSummary, Stop, Task, TaskOutput, call_system, check_before_calls
+from ..systems.interfaces import adapt, as_system
+from ..systems.policy import FIRST_CALLS, CallPolicy, policy_class
+from .job import ScoringJob, read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .outcome import RunOutcome
 from .scoring import judging_steps, score_run
-from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
+from .sequential import EarlyStopping, LookProgress, StopRequest, check_stop, ignore_looks
 
 if TYPE_CHECKING:
     pass
@@ -143,7 +140,7 @@ def start_run(
         commit=request.commit,
         tags=tuple(request.tags),
     )
-    return _execute(request, store, record, set(), stop, watcher)
+    return _Execution(request, store, record, watcher).run(set(), stop)
 
 
 def resume_run(
@@ -164,7 +161,7 @@ def resume_run(
         request = use_match_of(request, record)  # decided when it was finished, whatever is retrieved now
     if retry_failed:
         done -= failed
-    return _execute(request, store, store.find(record.run_id), done, stop, watcher)
+    return _Execution(request, store, store.find(record.run_id), watcher).run(done, stop)
 
 
 def start_or_resume(
@@ -196,63 +193,136 @@ def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
     )  # fmt: skip
 
 
-def _execute(
-    request: RunRequest,
-    store: RunStore,
-    record: RunRecord,
-    done: set[tuple[int, int]],
-    stop: Stop | None,
-    watcher: RunCallbacks,
-) -> RunOutcome:
-    counter = _OutputCounter(watcher)
-    try:
-        with heartbeat(store, record):
-            if request.two_stage is not None:
-                from .two_stage import check_draws
+@dataclass(slots=True)
+class _Execution:
+    """The execution of a run: the system is called, its outputs are stored, and scored."""
 
-                check_draws(store, record, request.metrics or (), request.two_stage, request.samples, run_info(record))
-            summary = _collect_outputs(request, store, record, done, stop, counter)
-            if summary.ended != "done":
-                return _finish_early(store, record, summary, counter)
-            if request.part is not None:
-                store.finish(record.run_id, RunStatus.STOPPED, message="not all samples were asked")
-                return RunOutcome(store.find(record.run_id), "finished", None, counter.stored, counter.failed)
-            record, reading = _resolve_gold(request, store, record)
-            rules = (
-                request.conventions if reading is None else replace(request.conventions, match=reading.resolved.match)
-            )
-            advance = watcher.scoring(len(request.samples) * request.repeats)
-            job = ScoringJob(
-                store,
-                record,
-                request.metrics,
-                conventions=rules,
-                reading=reading,
-                slices=request.slices,
-                options=request.options,
-                policy=request.judging,
-                progress=advance,
-                judge_progress=watcher.judging,
-                secrets=request.secrets,
-                corpus=request.corpus,
-                targets=request.targets,
-            )
-            results = score_run(job, judging_steps(request.stop, request.two_stage, watcher.look))
-            store.finish(record.run_id)
-    except KeyboardInterrupt:
-        _mark(store, record, RunStatus.STOPPED, "interrupted")
-        raise
-    except StoreError as error:
-        # Stored outputs are kept; the run can be resumed when the store works again.
-        _mark(store, record, RunStatus.FAILED, str(error))
-        return RunOutcome(record, "failed", None, counter.stored, counter.failed, str(error))
-    except Exception as error:
-        _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
-        raise
-    return RunOutcome(
-        store.find(record.run_id), "finished", results, counter.stored, counter.failed,
-        counts=store.counts(record.run_id),
-    )  # fmt: skip
+    request: RunRequest
+    store: RunStore
+    record: RunRecord
+    callbacks: RunCallbacks
+    stored: int = 0
+    """Number of outputs stored by this call."""
+    failed: int = 0
+
+    def run(self, done: set[tuple[int, int]], stop: Stop | None) -> RunOutcome:
+        """Ask for the outputs that are not ``done``, and score the run; says how it ended."""
+        request, store = self.request, self.store
+        try:
+            with heartbeat(store, self.record):
+                if request.two_stage is not None:
+                    from .two_stage import check_draws
+
+                    info = run_info(self.record)
+                    check_draws(store, self.record, request.metrics or (), request.two_stage, request.samples, run=info)
+                summary = self._collect_outputs(done, stop)
+                if summary.ended != "done":
+                    return self._finish_early(summary)
+                if request.part is not None:
+                    store.finish(self.record.run_id, RunStatus.STOPPED, message="not all samples were asked")
+                    return self._outcome("finished")
+                results = self._score()
+                store.finish(self.record.run_id)
+        except KeyboardInterrupt:
+            self._mark(RunStatus.STOPPED, "interrupted")
+            raise
+        except StoreError as error:
+            # Stored outputs are kept; the run can be resumed when the store works again.
+            self._mark(RunStatus.FAILED, str(error))
+            return RunOutcome(self.record, "failed", asked=self.stored, failed=self.failed, message=str(error))
+        except Exception as error:
+            self._mark(RunStatus.FAILED, f"{type(error).__name__}: {error}")
+            raise
+        return replace(self._outcome("finished"), results=results, counts=store.counts(self.record.run_id))
+
+    def _outcome(self, ended: Literal["finished", "stopped", "failed"]) -> RunOutcome:
+        record = self.store.find(self.record.run_id)
+        return RunOutcome(record, ended, asked=self.stored, failed=self.failed)
+
+    def _mark(self, status: RunStatus, message: str) -> None:
+        """Store why the run ended, if the store still works; the caller raises the original error."""
+        with suppress(Exception):  # most likely the same error again
+            self.store.finish(self.record.run_id, status, message=message)
+
+    def _finish_early(self, summary: CallSummary) -> RunOutcome:
+        ended: Literal["stopped", "failed"] = "stopped" if summary.ended == "stopped" else "failed"
+        self.store.finish(self.record.run_id, RunStatus(ended), message=summary.message or summary.ended)
+        outcome = self._outcome(ended)
+        return replace(
+            outcome,
+            message=outcome.record.message or "",  # as stored: without secrets that the system may have returned
+            unreachable=summary.ended in ("connection_errors", "same_error"),
+            traceback=self.store.as_stored({"traceback": summary.traceback})["traceback"],
+        )
+
+    def _score(self) -> Results:
+        """Score the stored outputs."""
+        request, watcher = self.request, self.callbacks
+        self.record, reading = _resolve_gold(request, self.store, self.record)
+        job = ScoringJob(
+            self.store,
+            self.record,
+            request.metrics,
+            conventions=request.conventions,
+            reading=reading,
+            slices=request.slices,
+            options=request.options,
+            policy=request.judging,
+            progress=watcher.scoring(len(request.samples) * request.repeats),
+            judge_progress=watcher.judging,
+            secrets=request.secrets,
+            corpus=request.corpus,
+            targets=request.targets,
+        )
+        return score_run(job, judging_steps(EarlyStopping(request.stop, watcher.look), request.two_stage))
+
+    def _collect_outputs(self, done: set[tuple[int, int]], stop: Stop | None) -> CallSummary:
+        """Call the system and store its outputs, or copy saved outputs; may end early."""
+        request = self.request
+        if request.outputs is not None:
+            return self._copy_saved(request.outputs)
+        total = sum(1 for _ in _tasks(request, done))
+        self.callbacks.started(self.record, total)
+        assert request.system is not None
+        stored, failed = self.store.counts(self.record.run_id)
+        is_trial = stored == failed and not request.policy.keep_going and not request.gives_documents
+        return call_system(
+            request.system,
+            _tasks(request, done),
+            request.policy,
+            self._deliver,
+            stop=stop,
+            total=total,
+            first_calls=min(FIRST_CALLS, total) if is_trial else 0,
+        )
+
+    def _deliver(self, answers: list[TaskOutput]) -> None:
+        rows = []
+        for answer in answers:
+            task = answer.task
+            rows.append(StoredOutput(task.position, task.repeat, task.sample.sample_id, answer.output))
+        self._add(rows)
+
+    def _copy_saved(self, outputs: SavedOutputs) -> CallSummary:
+        """Store saved outputs like outputs of a system; those of no sample are left out."""
+        positions = {sample_id: place for place, sample_id in enumerate(self.store.sample_ids(self.record.run_id))}
+        self.callbacks.started(self.record, sum(sample_id in positions for sample_id in outputs.ids))
+        rows = (
+            StoredOutput(positions[sample_id], 0, sample_id, output)
+            for sample_id, output in outputs
+            if sample_id in positions
+        )
+        with gc_paused():
+            while chunk := list(islice(rows, CHUNK)):
+                self._add(chunk)
+        return CallSummary(self.stored, self.failed, "done")
+
+    def _add(self, rows: list[StoredOutput]) -> None:
+        """Store outputs and count them; one that could not be encoded is stored as a failure."""
+        rows = _append(self.store, self.record.run_id, rows)
+        self.stored += len(rows)
+        self.failed += sum(row.output.error is not None for row in rows)
+        self.callbacks.answered(rows)
 
 
 def _resolve_gold(request: RunRequest, store: RunStore, record: RunRecord) -> tuple[RunRecord, GoldReading | None]:
@@ -273,96 +343,11 @@ def use_match_of(request: RunRequest, record: RunRecord) -> RunRequest:
     return replace(request, match=plan_conventions(record).match, plan={**request.plan, **gold})
 
 
-@dataclass(slots=True)
-class _OutputCounter:
-    """Counts stored outputs and passes them to the callbacks."""
-
-    callbacks: RunCallbacks
-    stored: int = 0
-    failed: int = 0
-
-    def add(self, rows: Sequence[StoredOutput]) -> None:
-        """Count stored outputs; one that could not be encoded is stored as a failure."""
-        self.stored += len(rows)
-        self.failed += sum(row.output.error is not None for row in rows)
-        self.callbacks.answered(rows)
-
-
-def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
-    """Store why the run ended, if the store still works; the caller raises the original error."""
-    with suppress(Exception):  # most likely the same error again
-        store.finish(record.run_id, status, message=message)
-
-
-def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, counter: _OutputCounter) -> RunOutcome:
-    ended: Literal["stopped", "failed"] = "stopped" if summary.ended == "stopped" else "failed"
-    store.finish(record.run_id, RunStatus(ended), message=summary.message or summary.ended)
-    record = store.find(record.run_id)
-    return RunOutcome(
-        record, ended, None, counter.stored, counter.failed,
-        message=record.message or "",  # as stored: without secrets that the system may have returned
-        unreachable=summary.ended in ("connection_errors", "same_error"),
-        traceback=store.as_stored({"traceback": summary.traceback})["traceback"],
-    )  # fmt: skip
-
-
-def _collect_outputs(
-    request: RunRequest,
-    store: RunStore,
-    record: RunRecord,
-    done: set[tuple[int, int]],
-    stop: Stop | None,
-    counter: _OutputCounter,
-) -> CallSummary:
-    """Call the system and store its outputs, or copy saved outputs; may end early."""
-    if request.outputs is not None:
-        return _copy_saved(request.outputs, store, record, counter)
-    to_do = len(request.samples) * request.repeats - len(done)
-    if request.part is not None:
-        to_do = sum(1 for _ in _tasks(request, done))
-    counter.callbacks.started(record, to_do)
-
-    def deliver(answers: list[TaskOutput]) -> None:
-        rows = [
-            StoredOutput(answer.task.position, answer.task.repeat, answer.task.sample.sample_id, answer.output)
-            for answer in answers
-        ]
-        counter.add(_append(store, record.run_id, rows))
-
-    assert request.system is not None
-    stored, failed = store.counts(record.run_id)
-    is_trial = stored == failed and not request.policy.keep_going and not request.gives_documents
-    return call_system(
-        request.system,
-        _tasks(request, done),
-        request.policy,
-        deliver,
-        stop=stop,
-        total=to_do,
-        first_calls=min(FIRST_CALLS, to_do) if is_trial else 0,
-    )
-
-
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
     for repeat in range(request.repeats):
         for position, sample in enumerate(request.samples):
             if (position, repeat) not in done and (request.part is None or position in request.part):
                 yield Task(position, sample, repeat)
-
-
-def _copy_saved(outputs: SavedOutputs, store: RunStore, record: RunRecord, counter: _OutputCounter) -> CallSummary:
-    """Store saved outputs like outputs of a system; those of no sample are left out."""
-    positions = {sample_id: position for position, sample_id in enumerate(store.sample_ids(record.run_id))}
-    counter.callbacks.started(record, sum(sample_id in positions for sample_id in outputs.ids))
-    rows = (
-        StoredOutput(positions[sample_id], 0, sample_id, output)
-        for sample_id, output in outputs
-        if sample_id in positions
-    )
-    with gc_paused():
-        while chunk := list(islice(rows, CHUNK)):
-            counter.add(_append(store, record.run_id, chunk))
-    return CallSummary(counter.stored, counter.failed, "done")
 
 
 def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[StoredOutput]:
@@ -371,28 +356,12 @@ def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[Stor
         store.append(run_id, rows, replace=True)
     except LineError as error:
         if len(rows) > 1:
-            return [one for row in rows for one in _append(store, run_id, [row])]
+            return list(chain.from_iterable(_append(store, run_id, [row]) for row in rows))
         problem = str(error).encode(errors="backslashreplace").decode()
         failure = SystemOutputs([], error=f"bad_output: {problem}", repeat=rows[0].repeat)
         rows = [replace(rows[0], output=failure)]
         store.append(run_id, rows, replace=True)
     return rows
-
-
-def stored_answers(store: RunStore, record: RunRecord) -> list[SystemOutputs]:
-    """The stored outputs of a run that did not fail, without document texts."""
-    return [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
-
-
-def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[str]:
-    """A note on answers given without calling the replaced retriever; raises if all were."""
-    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in outputs)
-    if outputs and unasked == len(outputs):
-        raise BadValueError(
-            f"the system answered every sample without calling its 'retriever', so {consequence}; "
-            "give its parts as a pair (retriever, generator)"
-        )
-    return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
 
 
 # --- ``run_plan`` and ``run_system`` ---------------------------------------------------------------------------------
@@ -444,8 +413,7 @@ def run_plan(
         earlier = _find_resumable(opened, request, run) if resume else None
         final = _with_stop(request, plan.judge.stop, opened, earlier)
         outcome = start_or_resume(final, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
-        outcome = _with_gates(outcome, plan, opened, baseline)
-        return replace(_with_report(outcome, plan, opened), store=where)
+        return replace(_with_gates_and_report(outcome, plan, opened, baseline), store=where)
 
 
 def _stored_set(where: str, name: str, run: str | None) -> SampleSet | None:
@@ -465,8 +433,8 @@ def _with_stop(
         return request
     fingerprint = dataset_fingerprint(request.samples) if earlier is None else earlier.fingerprint
     primary = request.plan.get("primary") or ()
-    baseline = check_stop(store, settings, request.metrics, fingerprint, primary=primary, earlier=earlier)
-    run_id = None if baseline is None else baseline.run_id
+    checked = check_stop(store, settings, request.metrics, fingerprint, primary=primary, earlier=earlier)
+    run_id = None if checked.baseline is None else checked.baseline.run_id
     return replace(request, stop=StopRequest(settings, run_id, is_explicit=True))
 
 
@@ -597,16 +565,11 @@ def system_request(
     samples = list(dataset)
     if not samples:
         raise BadValueError("there are no samples")
-    check_samples(samples)
-    require_distinct_ids(samples)
     rules = Conventions.of(conventions)
     if match is not None and match != "auto":
         rules = replace(rules, match=match)
     chosen = resolve_metrics(metrics, rules) or None
-    groups = parse_slices(slices)
-    EvaluationPlan(chosen or []).validate_dataset(samples)
-    require_slice_values(groups, samples)
-    require_ready(chosen or [])
+    groups = check_before_calls(samples, chosen or [], slices)
     run_name = name or type(system).__name__
     system = adapt(system)  # before it is described, so that the stored plan names the framework
     as_system(system)
@@ -673,27 +636,26 @@ def plan_request(
     )
 
 
-def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
-    """Check the gates of the plan if the run was scored, and tag the run with their outcome."""
-    if not plan.gates or outcome.results is None:
+def _with_gates_and_report(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
+    """Check the gates of the plan if the run was scored, tag the run with their outcome, and write its report.
+
+    Failing to write the report is only a warning.
+    """
+    if outcome.results is None:
         return outcome
-    from ..gates import check_run, tag_gate_outcome
+    if plan.gates:
+        from ..gates import check_run, tag_gate_outcome
 
-    report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
-    return replace(outcome, gates=report, record=tag_gate_outcome(store, outcome.record.run_id, report))
+        report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
+        outcome = replace(outcome, gates=report, record=tag_gate_outcome(store, outcome.record.run_id, report))
+    if plan.report is not None:
+        from ..report.pages import write_report
 
-
-def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome:
-    """Write the report of the plan; failing to write it is only a warning."""
-    if plan.report is None or outcome.results is None:
-        return outcome
-    from ..report.pages import write_report
-
-    try:
-        return replace(outcome, report=write_report(outcome.record, plan.report, store=store))
-    except DataFileError as error:
-        warn(f"the report was not written: {error}")
-        return outcome
+        try:
+            outcome = replace(outcome, report=write_report(outcome.record, plan.report, store=store))
+        except DataFileError as error:
+            warn(f"the report was not written: {error}")
+    return outcome
 
 
 def _find_resumable(store: RunStore, request: RunRequest, run: str | None) -> RunRecord:
@@ -704,7 +666,7 @@ def _find_resumable(store: RunStore, request: RunRequest, run: str | None) -> Ru
     changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in stored plans
     if changed:
         advice = "start a new run without --resume, or undo the change"
-        if all(one.startswith("metrics:") for one in changed):
+        if all(change.startswith("metrics:") for change in changed):
             advice = (
                 f"{advice}; `auepora rescore {record.run_id} -m METRIC` computes other metrics on its stored outputs"
             )
@@ -801,3 +763,32 @@ def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
 def warn(message: str) -> None:
     """Emit a warning about a run."""
     warnings.warn(message, AueporaWarning, stacklevel=3)
+
+
+# --- the git commit of the user's repository, stored with a run ----------------------------------------------------
+
+_GIT_TIMEOUT_S = 5.0
+"""Timeout of a git command."""
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit of a folder, with ``+changes`` if files differ from it; ``None`` outside a repository."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603 -- the arguments are ours
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 -- the user's own git
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None

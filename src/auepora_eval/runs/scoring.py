@@ -1,4 +1,4 @@
-"""Score the stored outputs of a run and store the results."""
+"""Score the stored outputs of a run and store the results, in steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..compare.stores import Store, open_store
@@ -15,9 +16,9 @@ from ..core.registry import Spec, use_resources
 from ..core.results import Results
 from ..core.slices import SliceSpec
 from ..core.targets import find_targets
-from ..core.types import TargetCategory
+from ..core.types import GOLD_BY, TargetCategory
 from ..engine.evaluate import Progress
-from ..engine.executors import make_executor
+from ..engine.executors import Executor, make_executor
 from ..engine.gold_match import MatchChoice
 from ..errors import AueporaWarning, BadValueError
 from ..io.grades import gold_signature, with_gold
@@ -32,17 +33,17 @@ from ..plan.sections import (
     run_section,
     scoring_section,
     slices_section,
+    targets_section,
 )
 from ..plan.source import PLAN_KEYS, Findings, PlanSource, find_literal_secrets, resolve_path
-from ..plan.targets import targets_section
 from ..runtime.imports import search_folders, store_folders
 from ..store.records import RunRecord
-from ..store.runs import RunStore, lazy_samples, rescoring
-from .gold import read_gold
-from .job import ScoringJob, reads_gold
+from ..store.runs import RunStore, lazy_samples, rescoring, samples_contain
+from .coverage import JudgedCoverage, has_gold_provenance
+from .job import ScoringJob, ScoringStep, read_gold, reads_gold
 from .judging import JudgeProgress, conventions_of_run, ignore_progress, rescoring_metrics
-from .sequential import LookProgress, StopRequest, ignore_looks
-from .steps import CoverageStep, EarlyStopping, ScoringStep, TwoStageStep
+from .partial_scores import SkippingExecutor
+from .sequential import EarlyStopping, StopRequest
 
 
 def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
@@ -55,7 +56,7 @@ def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
     Example::
 
         job = ScoringJob(store, record, metrics, conventions=Conventions.of("trec"))
-        results = score_run(job, judging_steps(two_stage=settings))
+        results = score_run(job, judging_steps(EarlyStopping(), settings))
     """
     job.open()
     every_step = [CoverageStep(), *steps]
@@ -75,16 +76,50 @@ def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
     return results
 
 
-def judging_steps(
-    stop: StopRequest | None = None,
-    two_stage: TwoStageSettings | None = None,
-    on_look: LookProgress = ignore_looks,
-) -> list[ScoringStep]:
+class CoverageStep(ScoringStep):
+    """How much of each ranking is judged, where gold has provenance, in the same pass."""
+
+    def __init__(self) -> None:
+        self._coverage: JudgedCoverage | None = None
+
+    def prepare(self, job: ScoringJob) -> None:
+        """Add the metrics that count judged documents."""
+        may_have_provenance = job.samples is not None or samples_contain(job.store, job.record.run_id, GOLD_BY)
+        if may_have_provenance and has_gold_provenance(job.rows):
+            self._coverage = JudgedCoverage(job.chosen)
+            job.scored += self._coverage.metrics
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """The results of the chosen metrics, with the coverage in their details."""
+        return results if self._coverage is None else self._coverage.annotate(results)
+
+
+class CorrectionStep(ScoringStep):
+    """Skips the samples that were marked as invalid, and records the corrections in the results."""
+
+    def __init__(self, invalid: Sequence[int], details: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
+        """``invalid`` are positions of samples; ``details`` are what each metric records."""
+        self._invalid, self._details = invalid, details
+
+    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
+        """An executor that skips the invalid samples."""
+        return SkippingExecutor(executor, self._invalid) if len(self._invalid) else executor
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """Add the corrections to the details."""
+        for result in results:
+            if result.name in self._details:
+                result.details.corrections = self._details[result.name]
+        return results
+
+
+def judging_steps(stopping: EarlyStopping, two_stage: TwoStageSettings | None = None) -> list[ScoringStep]:
     """The steps of a run with a judge: it stops early where a design is recorded or requested, or has two stages."""
-    steps: list[ScoringStep] = [EarlyStopping(stop, on_look)]
-    if two_stage is not None:
-        steps.append(TwoStageStep(two_stage))
-    return steps
+    if two_stage is None:
+        return [stopping]
+    from .two_stage import TwoStageStep  # it is not needed elsewhere
+
+    return [stopping, TwoStageStep(two_stage)]
 
 
 def rescore(
@@ -102,15 +137,12 @@ def rescore(
     judge_progress: Callable[[], JudgeProgress] = ignore_progress,
     qrels: str | Path | None = None,
     corpus: str | Path | None = None,
-    until_decided: bool = False,
-    continue_judging: bool = False,
-    on_look: LookProgress = ignore_looks,
+    stopping: EarlyStopping | None = None,
     targets: Sequence[TargetCategory] = (),
     judged: Set[str] = frozenset(),
 ) -> Results:
     """Compute metrics on stored outputs. The system is not called; results with other signatures are kept.
 
-    ``run`` is a run, or its id or name as ``RunStore.find`` takes it; ``store`` an open store, or the path of one.
     Conventions, slices, metrics and judges (``judges_of_run``) are those of the plan of the run unless given, as are
     ``targets``, of which all metrics are computed that the data supports; without both, all that it supports are
     computed. Metrics that are ``judged`` are left out where the data does not support them. An incomplete run is
@@ -120,16 +152,16 @@ def rescore(
     Gold is matched as in the run, or as ``match`` says: ``auto``, ``id``, ``span``, ``text`` or ``parent``; the plan of
     the run stays. Other gold than that of a run that does not match by id is matched by ``auto``.
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
-    ``until_decided`` requires the early stop that ``judges`` describe; a stop in the plan of the run applies anyway, to
-    the metrics that it names. ``continue_judging`` judges a stopped run to the end, where the first verdict stands.
+    ``stopping`` is the step that stops judging early, or judges a stopped run to the end; by default, a stop that
+    ``judges`` describe applies to the metrics that it names.
 
     Args:
+        run: A run, or its id or name as ``RunStore.find`` takes it; ``store`` is an open store, or the path of one.
         conventions: A preset, or conventions.
         slices: Labels or metadata to break results down by.
         options: Executor and batch size.
         progress: Called with the number of newly scored samples.
         judge_progress: Gives the function that is called with the progress of judging.
-        on_look: Called before each look of a sequential test.
 
     Returns:
         The new results, which are stored with the run.
@@ -147,8 +179,6 @@ def rescore(
                 f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
                 "--incomplete (missing outputs count as failures)"
             )
-        if qrels is not None and (until_decided or continue_judging):
-            raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
         planned = not metrics and not targets
         gold_metrics_only = qrels is not None and planned
         if planned:
@@ -165,7 +195,7 @@ def rescore(
             opened, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
         )
         if gold_metrics_only and chosen is not None:
-            chosen = [one for one in chosen if reads_gold(one)] or None
+            chosen = [metric for metric in chosen if reads_gold(metric)] or None
         opened.hide(judges.secrets)
         for warning in same_family_warnings(chosen or (), record.config):
             warnings.warn(warning, AueporaWarning, stacklevel=2)
@@ -188,9 +218,9 @@ def rescore(
             targets=() if gold_metrics_only else targets,
             judged=judged,
         )
-        stop = StopRequest(settings.stop, is_explicit=until_decided, proceed=continue_judging)
+        steps = judging_steps(stopping or EarlyStopping(StopRequest(settings.stop)), settings.two_stage)
         with rescoring(opened, record):
-            return score_run(job, judging_steps(stop, settings.two_stage, on_look))
+            return score_run(job, steps)
 
 
 def planned_corpus(record: RunRecord, folder: Path) -> Path | None:

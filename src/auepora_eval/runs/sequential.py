@@ -17,14 +17,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.stores import read_register
 from ..core.grouping import group_pairs
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
-    RunInfo,
     is_judged,
     sample_clusters,
 )
@@ -32,16 +30,19 @@ from ..core.reduce import Mean
 from ..core.results import Results
 from ..core.scores import Status
 from ..core.types import EvaluationSample
-from ..engine.executors import Executor
+from ..engine.executors import Executor, SerialExecutor
 from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
 from ..judge.metric import judged_parts
 from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
+from ..stats.intervals import Bools, Floats, Ints
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.records import RunRecord, run_info
-from ..store.runs import RunStore, decisions, record_decision
+from ..store.runs import RunStore, aligned_outputs, decisions, record_decision
+from .job import ScoringJob, ScoringStep, evaluate_outputs, mark_direction, reducer_names
+from .judging import record_usage
 from .partial_scores import KnownScores, PartialScores
 
 _TRIAL_UNITS = 100
@@ -49,8 +50,6 @@ _MAX_FAILED, _ASSESSED = 0.1, 50
 """With a larger proportion of failed judgements, from 50 units on, no look is made: judging ends, and can be continued
 later. So it does where the budget is spent."""
 
-Positions = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float64]
 LookProgress = Callable[[int, int, int, int], None]
 """Called before each look is judged: its number, the number of looks, its units, and the units of the design."""
 
@@ -106,7 +105,7 @@ class StopPlan:
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> StopPlan:
         """The plan of a recorded decision."""
-        designs = {name: SequentialDesign.from_dict(one) for name, one in body["designs"].items()}
+        designs = {name: SequentialDesign.from_dict(design) for name, design in body["designs"].items()}
         rest = {key: value for key, value in body.items() if key not in ("designs", "order", "verdicts")}
         return cls(**rest, designs=designs, order=tuple(body["order"]))
 
@@ -140,7 +139,7 @@ class StopPlan:
 def recorded_plan(store: RunStore, record: RunRecord) -> StopPlan | None:
     """The design that was recorded for judging this run, or ``None``."""
     found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
-    plans = [StopPlan.from_dict(one.body) for one in found]
+    plans = [StopPlan.from_dict(decision.body) for decision in found]
     return next((plan for plan in plans if plan.run_id == record.run_id), None)
 
 
@@ -180,6 +179,18 @@ def stop_baseline(store: RunStore, stop: StopSettings, fingerprint: str, run_id:
     return baseline
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedStop:
+    """The settings for an early stop of judging, checked before a system or a judge is called."""
+
+    settings: StopSettings
+    """With the names of the primary metrics."""
+    metrics: Sequence[BatchMetric]
+    """The primary metrics."""
+    baseline: RunRecord | None
+    """The run to compare with."""
+
+
 def check_stop(
     store: RunStore,
     stop: StopSettings,
@@ -188,23 +199,25 @@ def check_stop(
     *,
     primary: Sequence[str] = (),
     earlier: RunRecord | None = None,
-) -> RunRecord | None:
-    """Check the settings before a system or a judge is called; returns the baseline.
+    baseline_id: str | None = None,
+) -> CheckedStop:
+    """Check the settings before a system or a judge is called.
 
-    ``earlier`` is a run that exists already, whose recorded design must be the same.
+    ``earlier`` is a run that exists already, whose recorded design must be the same. ``baseline_id`` is the run to
+    compare with, if it is known: a name may refer to another run by now.
     """
     chosen = stop_metrics(stop, metrics or (), primary)
-    stop = replace(stop, metric=tuple(one.name for one in chosen))
-    for one in chosen:  # raises for values that do not fit the scores of a metric; the number of units is not known yet
-        _make_design(stop, one, _TRIAL_UNITS, 0)
+    stop = replace(stop, metric=tuple(metric.name for metric in chosen))
+    for metric in chosen:  # raises for values that do not fit its scores; the number of units is not known yet
+        _make_design(stop, metric, _TRIAL_UNITS, 0)
     plan = None if earlier is None else recorded_plan(store, earlier)
-    if plan is not None and plan.settings["against"] == stop.against:  # a name may refer to another run by now
-        baseline = None if plan.against is None else store.get(plan.against)
-    else:
-        baseline = stop_baseline(store, stop, fingerprint, "" if earlier is None else earlier.run_id)
+    if plan is not None and plan.settings["against"] == stop.against:
+        baseline_id = plan.against
+    own_id = "" if earlier is None else earlier.run_id
+    baseline = store.get(baseline_id) if baseline_id else stop_baseline(store, stop, fingerprint, own_id)
     if plan is not None:
         plan.require_same(plan.run_id, None if baseline is None else baseline.run_id, stop)
-    return baseline
+    return CheckedStop(stop, chosen, baseline)
 
 
 def _settings(stop: StopSettings) -> dict[str, Any]:
@@ -236,7 +249,7 @@ def _make_design(
     return replace(design, looks=tuple(count for count in design.looks if count >= known or count == n))
 
 
-def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Positions]:
+def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Ints]:
     """The units in a random order: the positions of the samples of each. A cluster of samples is one unit.
 
     The order depends on the seed and the ids of the first samples alone, so it is the same for all runs on a dataset.
@@ -263,7 +276,6 @@ class SequentialJudging:
     def __init__(
         self,
         store: RunStore,
-        record: RunRecord,
         plan: StopPlan,
         scores: PartialScores,
         baseline: PartialScores | None,
@@ -272,7 +284,7 @@ class SequentialJudging:
         on_look: LookProgress,
     ) -> None:
         """With ``proceed``, judging goes on after the verdict, up to the last unit; the first verdict stands."""
-        self._store, self._record, self._proceed, self._on_look = store, record, proceed, on_look
+        self._store, self._record, self._proceed, self._on_look = store, scores.record, proceed, on_look
         self.plan, self.scores, self.baseline = plan, scores, baseline
         by_first = {int(unit[0]): unit for unit in draw_units(scores.samples, 0)}
         self._units = [by_first[position] for position in plan.order]
@@ -317,7 +329,13 @@ class SequentialJudging:
             is_spent = any(session.usage_log.total.failed["budget_exhausted"] for session in self._sessions)
             if failed and (is_spent or (count >= _ASSESSED and failed > _MAX_FAILED * len(positions))):
                 self._num_failed = failed
-                self._warn_failed(number, len(looks), failed, len(positions))
+                warnings.warn(
+                    f"judging ended before look {number} of {len(looks)}: the judge gave no judgement on {failed} of "
+                    f"{len(positions)} samples; `auepora rescore {self._record.run_id}` continues with the same order "
+                    "and looks",
+                    AueporaWarning,
+                    stacklevel=2,
+                )
                 return
             results = {name: self._result(name, count) for name in self.plan.designs}
             ended = all(result["reason"] is not None and result["stopped_at"] <= count for result in results.values())
@@ -328,15 +346,7 @@ class SequentialJudging:
             if ended and not self._proceed:
                 return
 
-    def _warn_failed(self, number: int, looks: int, failed: int, count: int) -> None:
-        warnings.warn(
-            f"judging ended before look {number} of {looks}: the judge gave no judgement on {failed} of {count} "
-            f"samples; `auepora rescore {self._record.run_id}` continues with the same order and looks",
-            AueporaWarning,
-            stacklevel=2,
-        )
-
-    def _sample_values(self, name: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def _sample_values(self, name: str) -> tuple[Floats, Bools]:
         """The difference of each sample, or its score for a threshold; and which have none by a failure."""
         own = self.scores.means(name)
         values, failed = own.values, own.status == Status.MEASURE_FAILED
@@ -361,7 +371,7 @@ class SequentialJudging:
         found = test(self._unit_means(values, count))
         if num_failed and found.reason == "boundary":
             filled = [np.where(failed, end, values) for end in design.value_range]
-            found = _with_failures(found, [test(self._unit_means(one, count)) for one in filled])
+            found = _with_failures(found, [test(self._unit_means(completed, count)) for completed in filled])
         result: dict[str, Any] = {"verdict": found.verdict, "reason": found.reason, "stopped_at": found.stopped_at}
         before = self.plan.results.get(name, {})
         if before.get("reason") == "boundary":
@@ -399,7 +409,7 @@ class SequentialJudging:
         for result in results:
             if result.name in self.plan.designs:
                 progress = {"failed": self._num_failed, **self._progress(0)}
-                result.details["sequential"] = self.plan.test(result.name, progress, register)
+                result.details.sequential = self.plan.test(result.name, progress, register)
 
 
 def _mean(values: Floats) -> float:
@@ -409,8 +419,8 @@ def _mean(values: Floats) -> float:
 
 def _with_failures(found: SequentialResult, others: Sequence[SequentialResult]) -> SequentialResult:
     """A verdict stands if it is the same with the worst and the best value in place of each failed judgement."""
-    if all(one.verdict == found.verdict for one in others):
-        return replace(found, stopped_at=max(one.stopped_at or 0 for one in (found, *others)))
+    if all(other.verdict == found.verdict for other in others):
+        return replace(found, stopped_at=max(result.stopped_at or 0 for result in (found, *others)))
     at_end = found.next_look is None
     last = found.looks[-1].units
     return replace(found, verdict="inconclusive", reason="end" if at_end else None, stopped_at=last if at_end else None)
@@ -434,22 +444,14 @@ class StopRequest:
 
 
 def prepare_judging(
-    store: RunStore,
-    record: RunRecord,
-    metrics: Sequence[Metric],
-    samples: Sequence[EvaluationSample],
-    request: StopRequest,
-    *,
-    info: RunInfo,
-    policy: JudgePolicy,
-    batch_size: int,
-    on_look: LookProgress = ignore_looks,
+    job: ScoringJob, request: StopRequest, on_look: LookProgress = ignore_looks
 ) -> SequentialJudging | None:
     """The sequential judging of a run by its recorded design, or by a new one, which is recorded; ``None`` if none.
 
     No judge is called. Stored scores of the run are used and kept. A run that was stopped early is judged further on
     request only.
     """
+    store, record = job.store, job.record
     plan, stop = recorded_plan(store, record), request.settings
     if plan is None and stop is None:
         if request.proceed:
@@ -458,12 +460,13 @@ def prepare_judging(
                 "judge all its samples"
             )
         return None
-    judged = [metric for metric in metrics if isinstance(metric, BatchMetric) and is_judged(metric)]
-    scores = PartialScores(store, record, judged, list(samples), info=info, batch_size=batch_size)
+    judged = [metric for metric in job.chosen if isinstance(metric, BatchMetric) and is_judged(metric)]
+    batch_size = job.options.batch_size
+    scores = PartialScores(store, record, judged, list(job.rows), info=job.info, batch_size=batch_size)
     known = scores.signatures.items()
     concerned = stop is None or not stop.metric or bool(set(stop.metric) & set(scores.signatures))
     if plan is not None:
-        concerned = all(one in known for one in plan.signatures.items())
+        concerned = all(signature in known for signature in plan.signatures.items())
     if not (concerned and judged) and not (request.is_explicit or request.proceed):
         return None
     if plan is not None and not concerned:
@@ -471,16 +474,19 @@ def prepare_judging(
             f"{record.run_id} has a sequential design on {', '.join(plan.designs)}, and these metrics lack one of them "
             "with the same definition and judge"
         )
+    primary = record.plan.get("primary") or ()
+    check = partial(
+        check_stop, store, metrics=job.chosen, fingerprint=record.fingerprint, primary=primary, earlier=record
+    )
+    is_new = plan is None
     if plan is None:
         assert stop is not None
-        plan = _new_plan(store, record, request, scores, policy)
+        plan = _new_plan(store, check(stop, baseline_id=request.baseline), scores, job.policy)
     if record.repeats == 1:
         scores.use_stored()
     try:
-        if stop is not None:
-            check_stop(
-                store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record
-            )
+        if stop is not None and not is_new:
+            check(stop)
         baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
     except UnknownRunError as error:
         raise BadValueError(
@@ -488,7 +494,7 @@ def prepare_judging(
             "what is stored stays valid, and nothing more can be judged: make a new run"
         ) from error
     proceed = request.proceed or any(result["continued"] for result in plan.results.values())
-    return SequentialJudging(store, record, plan, scores, baseline, proceed=proceed, on_look=on_look)
+    return SequentialJudging(store, plan, scores, baseline, proceed=proceed, on_look=on_look)
 
 
 def _baseline_scores(store: RunStore, run_id: str, names: Iterable[str], scores: PartialScores) -> PartialScores:
@@ -500,17 +506,10 @@ def _baseline_scores(store: RunStore, run_id: str, names: Iterable[str], scores:
     return found
 
 
-def _new_plan(
-    store: RunStore, record: RunRecord, request: StopRequest, scores: PartialScores, policy: JudgePolicy
-) -> StopPlan:
+def _new_plan(store: RunStore, checked: CheckedStop, scores: PartialScores, policy: JudgePolicy) -> StopPlan:
     """Draw the order, fix the design and record both."""
-    stop = request.settings
-    assert stop is not None
-    primary = stop_metrics(stop, scores.metrics, record.plan.get("primary") or ())
-    stop = replace(stop, metric=tuple(name.name for name in primary))
-    against = request.baseline
-    if against is None and (found := stop_baseline(store, stop, record.fingerprint, record.run_id)) is not None:
-        against = found.run_id
+    stop, record = checked.settings, scores.record
+    against = None if checked.baseline is None else checked.baseline.run_id
     own = PartialScores(
         store,
         record,
@@ -539,19 +538,18 @@ def _new_plan(
         )
     known_units = sum(bool(known[unit].any()) for unit in units)
     several = any(len(unit) > 1 for unit in units) or max(record.repeats, policy.repeats) > 1
+    designs = {}
+    for metric in checked.metrics:
+        has_means = several or getattr(metric, "panel", None) is not None
+        designs[metric.name] = _make_design(stop, metric, len(units), known_units, has_means=has_means)
     plan = StopPlan(
         record.run_id,
         against,
-        _settings(stop),
-        {
-            name.name: _make_design(
-                stop, name, len(units), known_units, has_means=several or getattr(name, "panel", None) is not None
-            )
-            for name in primary
-        },
-        {name.name: scores.signatures[name.name] for name in primary},
-        tuple(int(unit[0]) for unit in units),
-        known_units,
+        settings=_settings(stop),
+        designs=designs,
+        signatures={name: scores.signatures[name] for name in stop.metric},
+        order=tuple(int(unit[0]) for unit in units),
+        known_before=known_units,
     )
     stored = _record(store, record, plan, is_new=True)
     stored.require_same(record.run_id, against, stop)  # another process may have recorded one
@@ -564,12 +562,70 @@ def _record(store: RunStore, record: RunRecord, plan: StopPlan, *, is_new: bool)
         store,
         record.fingerprint,
         "sequential",
-        plan.runs,
-        list(plan.designs),
-        plan.to_dict(),
+        runs=plan.runs,
+        metrics=list(plan.designs),
+        body=plan.to_dict(),
         replace=not is_new,
     )
     return StopPlan.from_dict(found.body)
+
+
+class EarlyStopping(ScoringStep):
+    """Judging look by look, until the recorded design of the run decides."""
+
+    def __init__(self, request: StopRequest | None = None, on_look: LookProgress = ignore_looks) -> None:
+        """``on_look`` is called before each look."""
+        self._request, self._on_look = request or StopRequest(), on_look
+        self._judging: SequentialJudging | None = None
+
+    def prepare(self, job: ScoringJob) -> None:
+        """Read the design of the run, or record a new one."""
+        is_requested = self._request.is_explicit or self._request.proceed
+        if is_requested and job.gold is not None:
+            raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
+        if not job.judge_signatures():
+            if is_requested:
+                raise BadValueError(
+                    "none of the metrics calls a judge, so there is no judging to stop or to continue; name one that "
+                    "does"
+                )
+            return
+        self._judging = prepare_judging(job, self._request, self._on_look)
+        if self._judging is not None:
+            job.partial_scores = self._judging.scores
+
+    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
+        """Judge up to the stop; the executor then has the scores of the judged metrics."""
+        if self._judging is None or job.session is None:
+            return executor
+        return self._judging.judge_run(job.session, executor, job.open_session_of)
+
+    def finish(self, job: ScoringJob, results: Results) -> Results:
+        """Add the looks to the results, and store those of a baseline that was judged, too."""
+        if self._judging is not None:
+            self._judging.add_details(results)
+            self._store_baseline(job, self._judging)
+        return results
+
+    def _store_baseline(self, job: ScoringJob, judging: SequentialJudging) -> None:
+        scores = judging.baseline
+        if scores is None or not scores.asked.any():
+            return
+        record = scores.record
+        read = partial(aligned_outputs, job.store, record.run_id, texts=False)
+        results = evaluate_outputs(
+            scores.samples,
+            [partial(read, repeat=repeat) for repeat in range(record.repeats)],
+            scores.originals,
+            **job.evaluation_options(),
+            run=run_info(record),
+            executor=KnownScores(SerialExecutor(), scores),
+        )
+        if judging.baseline_usage is not None:
+            record_usage(results, judging.baseline_usage)
+        scores.add_earlier_details(results)
+        mark_direction(results, scores.originals)
+        job.store.put_results(record.run_id, results, reducers=reducer_names(scores.originals))
 
 
 # --- the expected number of calls, for previews ----------------------------------------------------------------------
@@ -579,26 +635,14 @@ _ASSUMED_SD = 0.5
 _ASSUMED_EFFECT = 0.05
 
 
-def expected_calls_note(
-    store: RunStore,
-    stop: StopSettings,
-    metrics: Sequence[Metric],
-    samples: Sequence[EvaluationSample],
-    calls: int,
-    *,
-    fingerprint: str,
-    primary: Sequence[str] = (),
-    earlier: RunRecord | None = None,
-) -> str:
+def expected_calls_note(store: RunStore, checked: CheckedStop, samples: Sequence[EvaluationSample], calls: int) -> str:
     """The largest and the expected number of calls of a run whose judging stops early; ``calls`` is that for all.
 
-    Raises as the run would. The spread of differences is that of the scores of the baseline, as for two runs whose
-    scores have a correlation of one half.
+    The spread of differences is that of the scores of the baseline, as for two runs whose scores have a correlation of
+    one half.
     """
-    baseline = check_stop(store, stop, metrics, fingerprint, primary=primary, earlier=earlier)
-    chosen = stop_metrics(stop, metrics, primary)
+    stop, chosen, baseline = checked.settings, checked.metrics, checked.baseline
     units = draw_units(samples, stop.seed)
-    stop = replace(stop, metric=tuple(one.name for one in chosen))
     metric = chosen[0]
     design = _make_design(stop, metric, len(units), 0, has_means=any(len(unit) > 1 for unit in units))
     width = metric.range[1] - metric.range[0]

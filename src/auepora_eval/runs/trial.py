@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,9 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """The trial as a JSON object."""
-        return asdict(self) | {"samples": [{"sample_id": one, "query": text} for one, text in self.samples.items()]}
+        return asdict(self) | {
+            "samples": [{"sample_id": sample_id, "query": text} for sample_id, text in self.samples.items()]
+        }
 
     def report(self, usage: str) -> Report:
         """The trial as a page; ``usage`` is a line about calls and cost."""
@@ -98,8 +101,8 @@ class Trial:
         for number, system in enumerate(
             dict.fromkeys(request.system for request in self.requests if request.system), 1
         ):
-            names = {name: None for request in self.requests if request.system == system for name in request.metrics}
-            section_title = f"System message of {', '.join(names)}"
+            asking = [request.metrics for request in self.requests if request.system == system]
+            section_title = f"System message of {', '.join(dict.fromkeys(chain.from_iterable(asking)))}"
             sections.append(ReportSection(f"system-{number}", section_title, [Code(system)]))
         sections += [
             ReportSection(f"sample-{number}", f"{sample_id}  {query}", self._sample_blocks(sample_id))
@@ -168,7 +171,7 @@ def try_metrics(
     batch = Batch(samples, outputs)
     secrets = Secrets(plan.secrets)
     session = _RecordingSession(plan.judge.policy_for(where, plan.folder), progress or ignore_progress(), secrets)
-    parts = [part for metric in metrics for part in judged_parts(metric)]
+    parts = list(chain.from_iterable(judged_parts(metric) for metric in metrics))
     run_judging(session, partial(judge_batch, batch, parts))
     scores = [(metric, apply_failure_policy(metric, batch)) for metric in metrics]
     requests = list(session.requests)
@@ -180,15 +183,17 @@ def try_metrics(
         run_judging(session, partial(judge_batch, alone, parts))
         notes += [_separate_note(metric, found, apply_failure_policy(metric, alone)) for metric, found in scores]
     called = [] if prepared.outputs or run else ["The system was called for these samples."]
-    ids = [sample.sample_id for sample in samples]
-    order = {sample_id: place for place, sample_id in enumerate(ids)}
+    order = {sample.sample_id: place for place, sample in enumerate(samples)}
+    rows: list[TrialScore] = []
+    for sample_id, place in order.items():
+        rows += [TrialScore(sample_id, metric.name, found[place], found.outcomes[place]) for metric, found in scores]
     return Trial(
         plan=plan.name,
         metrics=[metric.name for metric in metrics],
         samples={sample.sample_id: sample.query for sample in samples},
         num_samples=len(prepared.samples),
-        requests=sorted(requests, key=lambda one: (order.get(one.sample_id, 0), one.metrics[0], one.repeat)),
-        scores=[row for place, one in enumerate(ids) for row in _scores_of(one, place, scores)],
+        requests=sorted(requests, key=lambda asked: (order.get(asked.sample_id, 0), asked.metrics[0], asked.repeat)),
+        scores=rows,
         usage=session.usage_log.total.to_dict(),
         notes=[*called, *batch.notes, *notes],
     )
@@ -213,10 +218,6 @@ def _separate_note(metric: BatchMetric, together: Scores, alone: Scores) -> str:
     return f"{metric.name}: asked alone, scores differ by {mean} on average and by {largest} at most."
 
 
-def _scores_of(sample_id: str, place: int, scores: Sequence[tuple[BatchMetric, Scores]]) -> list[TrialScore]:
-    return [TrialScore(sample_id, one.name, found[place], found.outcomes[place]) for one, found in scores]
-
-
 def select_judge_metrics(metrics: Sequence[Metric], names: Sequence[str], run: RunInfo) -> list[BatchMetric]:
     """The judge metrics with these names; a name also stands for all parts of a metric, ``tone`` for ``tone[polite]``.
 
@@ -226,15 +227,15 @@ def select_judge_metrics(metrics: Sequence[Metric], names: Sequence[str], run: R
     if not judged:
         raise BadValueError("the plan has no metric that calls a judge")
     for name in names:
-        if not any(_is_called(one, name) for one in judged):
-            known = [one.name for one in judged]
+        if not any(_is_called(metric, name) for metric in judged):
+            known = [metric.name for metric in judged]
             if any(metric.name == name for metric in metrics):
                 raise BadValueError(f"'{name}' calls no judge; the judge metrics of the plan are {', '.join(known)}")
             listing = f"; they are {', '.join(known)}"
             raise BadValueError(
                 f"'{name}' is not among the judge metrics{did_you_mean(name, known, otherwise=listing)}"
             )
-    return [one.for_run(run) for one in judged if not names or any(_is_called(one, name) for name in names)]
+    return [metric.for_run(run) for metric in judged if not names or any(_is_called(metric, name) for name in names)]
 
 
 def _is_called(metric: Metric, name: str) -> bool:
@@ -266,7 +267,7 @@ def _any_applies(metrics: Sequence[BatchMetric], sample: EvaluationSample, outpu
     """Whether any metric would score this sample, as far as that can be known without a judge."""
     if output is None or output.error is not None:
         return False
-    parts = [part for metric in metrics for part in judged_parts(metric)]
+    parts = list(chain.from_iterable(judged_parts(metric) for metric in metrics))
     return any(
         not isinstance(part, PerSampleMetric) or not part.precheck(sample, output, answered=True) for part in parts
     )
@@ -319,11 +320,11 @@ class _RecordingSession(JudgeSession):
         entry = TrialRequest(
             [request.metric],
             request.sample_id,
-            critic_name(critic),
-            request.prompt_id,
-            request.system,
-            request.prompt,
-            request.repeat,
+            critic=critic_name(critic),
+            prompt_id=request.prompt_id,
+            system=request.system,
+            prompt=request.prompt,
+            repeat=request.repeat,
         )
         if isinstance(outcome, JudgeError):
             entry.error, entry.message, entry.reply = outcome.reason, outcome.message, outcome.raw or ""

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.details import IntervalDetails
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
 from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.evaluate import evaluate
+from ..engine.executors import Executor
 from ..engine.targets import COMPLETE_OUTPUT
 from ..errors import AueporaWarning, BadValueError
 from ..judge.critic import JudgePolicy
 from ..judge.metric import JudgedMetric
 from ..judge.preview import Preview, preview
-from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings
 from ..stats.calibration import MAX_WEIGHT, CorrectedMean, corrected_mean
 from ..stats.intervals import Bools, Floats, Ints, interval_ends
@@ -38,9 +39,8 @@ from ..stats.sampling import (
 from ..stats.stacking import Calibrator, cross_fit, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
+from .job import ScoringJob, ScoringStep
 
-DETAILS = "two_stage"
-"""The key of the details of a result."""
 _SEARCHED_RUNS = 50
 """Number of runs in which earlier scores and judgements are searched."""
 _MIN_HISTORY = 50
@@ -83,7 +83,7 @@ class JudgeDraw:
         """For the details of a result; ``ids`` are those of the samples of the dataset."""
         by_id = dict(zip(ids, self.strata.tolist(), strict=True))
         sizes = np.bincount(self.strata[self.strata >= 0])
-        allocation = np.bincount([by_id[one] for one in self.drawn], minlength=len(sizes))
+        allocation = np.bincount([by_id[sample_id] for sample_id in self.drawn], minlength=len(sizes))
         return {
             "metric": self.metric,
             "cheap": self.cheap,
@@ -104,18 +104,14 @@ class JudgeDraw:
     def from_dict(cls, stored: Mapping[str, Any], forecast: Mapping[str, Any]) -> JudgeDraw:
         """The draw in the details of a result."""
         coefficients = stored["calibrator"]
+        kept = {key: stored[key] for key in ("metric", "cheap", "seed", "budget", "run_id", "history")}
         return cls(
-            stored["metric"],
-            stored["cheap"],
-            stored["seed"],
-            stored["budget"],
-            stored["run_id"],
-            np.array(stored["strata"], dtype=np.intp),
-            tuple(stored["drawn"]),
-            forecast,
-            tuple(stored["features"]),
-            None if coefficients is None else Calibrator(tuple(coefficients)),
-            stored["history"],
+            **kept,
+            strata=np.array(stored["strata"], dtype=np.intp),
+            drawn=tuple(stored["drawn"]),
+            forecast=forecast,
+            features=tuple(stored["features"]),
+            calibrator=None if coefficients is None else Calibrator(tuple(coefficients)),
         )
 
 
@@ -130,54 +126,40 @@ class _Stage:
     signature: str
 
 
-class TwoStageJudging:
+class TwoStageStep(ScoringStep):
     """Scores all samples with the cheap metrics, then a draw of them with the expensive judge, and corrects the means.
 
     The draw is stored before the expensive judge is asked; another run on the same samples uses the same draw.
     """
 
-    def __init__(
-        self,
-        settings: TwoStageSettings,
-        *,
-        store: RunStore,
-        record: RunRecord,
-        run: RunInfo,
-        samples: Sequence[EvaluationSample],
-        session: JudgeSession,
-    ) -> None:
-        self._settings, self._store, self._record, self._run = settings, store, record, run
-        self._samples, self._session = samples, session
+    def __init__(self, settings: TwoStageSettings) -> None:
+        self._settings = settings
         self._metrics: list[Metric] = []
         self._expensive: list[JudgedMetric] = []
         self._draws: dict[str, JudgeDraw] = {}
-        self.first = Results([])
+        self._first = Results([])
         """The results of the metrics that the expensive judge does not score."""
 
-    def score_first_stage(
-        self,
-        metrics: Sequence[Metric],
-        evaluate_metrics: Callable[[Sequence[Metric]], Results],
-        outputs: Callable[[], Iterable[SystemOutputs | None]],
-    ) -> list[JudgedMetric]:
-        """Score what needs no expensive judge and draw the samples for it; returns its metrics, none if there are none.
+    def wrap(self, job: ScoringJob, executor: Executor) -> Executor:
+        """Score what needs no expensive judge and draw the samples for it, which has the pass over all samples left.
 
         The session leaves out the samples that were not drawn.
         """
-        settings, samples = self._settings, self._samples
-        chosen = _expensive_metrics(metrics, settings)
-        if not chosen:
-            return []
-        self._metrics, self._expensive = list(metrics), chosen
-        known = check_draws(self._store, self._record, metrics, settings, samples, self._run)
+        settings, session, samples = self._settings, job.session, job.rows
+        chosen = _expensive_metrics(job.scored, settings)
+        if session is None or not chosen:
+            return executor
+        self._metrics, self._expensive = job.scored, chosen
+        known = check_draws(job.store, job.record, chosen, settings, samples, run=job.info)
         budgets = {
-            metric.name: _budget(settings, metric, samples, outputs, self._session.policy, repeats=self._record.repeats)
+            metric.name: _budget(settings, metric, samples, job.outputs[0], session.policy, repeats=job.record.repeats)
             for metric in chosen
             if known[metric.name] is None
         }
-        self.first = evaluate_metrics([metric for metric in metrics if metric.name not in settings.metrics])
+        first = [metric for metric in job.scored if metric.name not in settings.metrics]
+        self._first = job.evaluate(first, executor)
         for metric in chosen:
-            draw = self._draw(metric, known[metric.name], budgets.get(metric.name))
+            draw = self._draw(job, metric, known[metric.name], budgets.get(metric.name))
             if draw is not None:
                 self._draws[metric.name] = draw
         ids = {sample.sample_id for sample in samples}
@@ -185,13 +167,16 @@ class TwoStageJudging:
         for metric in chosen:
             drawn = self._draws[metric.name].drawn if metric.name in self._draws else ()
             exclusions[metric.name] = ids.difference(drawn)
-        self._session.exclusions = exclusions
-        return chosen
+        session.exclusions = exclusions
+        job.scored, job.progress = list(chosen), None
+        return executor
 
-    def _draw(self, metric: JudgedMetric, known: JudgeDraw | None, budget: int | None) -> JudgeDraw | None:
+    def _draw(
+        self, job: ScoringJob, metric: JudgedMetric, known: JudgeDraw | None, budget: int | None
+    ) -> JudgeDraw | None:
         """The stored draw for a metric, or a new one; ``None`` where there are no cheap scores to draw by."""
         settings = self._settings
-        by_name = self.first.by_name
+        by_name = self._first.by_name
         cheap = by_name.get(settings.metrics[metric.name])
         if cheap is None or not isinstance(cheap.scores, Scores):
             raise BadValueError(
@@ -200,26 +185,43 @@ class TwoStageJudging:
         if known is None and not np.isfinite(_answer_scores(cheap)).any():
             status = cheap.scores.status
             if (status == Status.MEASURE_FAILED).any() or not (status == Status.SYSTEM_FAILED).any():
-                warnings.warn(_no_scores_warning(metric.name, cheap.name, settings), AueporaWarning, stacklevel=2)
+                advice = f"rescore the run when '{settings.cheap}' works"
+                if not settings.cheap_is_judge:
+                    advice = "name another cheap metric"
+                warnings.warn(
+                    f"{metric.name}: '{settings.expensive}' was not asked, because {cheap.name} has scored no sample; "
+                    f"{advice}",
+                    AueporaWarning,
+                    stacklevel=2,
+                )
             return None  # such a draw would be that of all later runs on these samples, too
-        stage = _Stage(metric, cheap, by_name, str(run_signature(metric.for_run(self._run), self._run)))
+        stage = _Stage(metric, cheap, by_name, str(run_signature(metric.for_run(job.info), job.info)))
         draw = known
         if draw is None:
             assert budget is not None
-            draw = _new_draw(self._store, self._record, stage, settings, budget, self._samples)
-        _store_draw(self._store, self._record, stage, draw, self._samples)
+            draw = _new_draw(job, stage, settings, budget)
+        _store_draw(job, stage, draw)
         return draw
 
-    def finish(self, second: Results, slices: Sequence[Slice]) -> Results:
+    def finish(self, job: ScoringJob, results: Results) -> Results:
         """The results of both stages, those of the expensive judge corrected, in the order of the metrics."""
-        self._session.exclusions = {}
-        by_name = self.first.by_name
+        if not self._expensive:
+            return results
+        assert job.session is not None
+        job.add_usage(self._first)
+        job.session.exclusions = {}
         for metric in self._expensive:
             if metric.name in self._draws:
-                result = second.by_name[metric.name]
-                draw = self._draws[metric.name]
-                _Correction(metric, result, draw, by_name, self._settings, self._samples).apply(slices)
-        return _join_results(self._metrics, self.first, second)
+                correction = _Correction(
+                    metric,
+                    results.by_name[metric.name],
+                    draw=self._draws[metric.name],
+                    first=self._first.by_name,
+                    settings=self._settings,
+                    samples=job.rows,
+                )
+                correction.apply(job.groups)
+        return _join_results(self._metrics, self._first, results)
 
 
 def _expensive_metrics(metrics: Sequence[Metric], settings: TwoStageSettings) -> list[JudgedMetric]:
@@ -232,6 +234,7 @@ def check_draws(
     metrics: Sequence[Metric],
     settings: TwoStageSettings,
     samples: Sequence[EvaluationSample],
+    *,
     run: RunInfo,
 ) -> dict[str, JudgeDraw | None]:
     """The stored draw for each metric of the expensive judge, ``None`` where there is none yet.
@@ -248,13 +251,6 @@ def check_draws(
             )
         found[metric.name] = _find_draw(store, record, metric, str(run_signature(metric.for_run(run), run)), settings)
     return found
-
-
-def _no_scores_warning(metric: str, cheap: str, settings: TwoStageSettings) -> str:
-    advice = (
-        f"rescore the run when '{settings.cheap}' works" if settings.cheap_is_judge else "name another cheap metric"
-    )
-    return f"{metric}: '{settings.expensive}' was not asked, because {cheap} has scored no sample; {advice}"
 
 
 def _join_results(metrics: Sequence[Metric], first: Results, second: Results) -> Results:
@@ -320,7 +316,7 @@ def _find_draw(
         if run.fingerprint != record.fingerprint:
             continue
         for result in result_summaries(store, run.run_id, every_signature=True):
-            details = result.details.get(DETAILS)
+            details = result.details.two_stage
             if result.name != metric.name or result.signature != signature or not details:
                 continue
             draw = JudgeDraw.from_dict(details["draw"], details["forecast"])
@@ -347,16 +343,10 @@ def _other_runs(store: RunStore, record: RunRecord, *, limit: int | None = _SEAR
     return [run for run in store.runs(limit=limit) if run.run_id != record.run_id]
 
 
-def _new_draw(
-    store: RunStore,
-    record: RunRecord,
-    stage: _Stage,
-    settings: TwoStageSettings,
-    budget: int,
-    samples: Sequence[EvaluationSample],
-) -> JudgeDraw:
+def _new_draw(job: ScoringJob, stage: _Stage, settings: TwoStageSettings, budget: int) -> JudgeDraw:
+    samples = job.rows
     applies = np.flatnonzero(_applies(stage.metric, samples))
-    history = _history(store, record, stage)
+    history = _history(job.store, job.record, stage)
     features, calibrator, run_id = history or ((), None, None)
     predictions = _predict(stage.cheap, stage.first, features, calibrator)[applies]
     errors = expected_errors(predictions, calibrated=calibrator is not None)
@@ -366,15 +356,15 @@ def _new_draw(
     return JudgeDraw(
         stage.metric.name,
         stage.cheap.name,
-        settings.seed,
-        _budget_dict(settings),
-        record.run_id,
-        strata,
-        tuple(samples[place].sample_id for place in applies[drawn.positions]),
-        _scaled_forecast(stage.metric, forecast(errors, predictions, drawn.probabilities)),
-        features,
-        calibrator,
-        run_id,
+        seed=settings.seed,
+        budget=_budget_dict(settings),
+        run_id=job.record.run_id,
+        strata=strata,
+        drawn=tuple(samples[place].sample_id for place in applies[drawn.positions]),
+        forecast=_scaled_forecast(stage.metric, forecast(errors, predictions, drawn.probabilities)),
+        features=features,
+        calibrator=calibrator,
+        history=run_id,
     )
 
 
@@ -389,88 +379,88 @@ def _scaled_forecast(metric: BatchMetric, found: Forecast) -> dict[str, Any]:
     """A forecast of scores from 0 to 1 in the units of the metric."""
     low, high = _bounds(metric.range)
     scale = high - low if math.isfinite(high - low) else 1.0
-    widths = ("half_width", "labels_half_width", "decidable_difference")
-    return {name: value * scale if name in widths else value for name, value in found.to_dict().items()}
+    scaled = found.to_dict()
+    for name in ("half_width", "labels_half_width", "decidable_difference"):
+        scaled[name] *= scale
+    return scaled
 
 
-def _store_draw(
-    store: RunStore, record: RunRecord, stage: _Stage, draw: JudgeDraw, samples: Sequence[EvaluationSample]
-) -> None:
+def _store_draw(job: ScoringJob, stage: _Stage, draw: JudgeDraw) -> None:
     """Store a result without scores that has the draw, so that an interrupted run resumes with it.
 
     A result of the run that has this draw already is kept, also if the new judgements are interrupted.
     """
-    metric, n = stage.metric, len(samples)
-    ids = [sample.sample_id for sample in samples]
+    metric, n, run_id = stage.metric, len(job.rows), job.record.run_id
+    ids = [sample.sample_id for sample in job.rows]
     stored = {
-        (summary.name, summary.signature): summary.details.get(DETAILS) or {}
-        for summary in result_summaries(store, record.run_id, every_signature=True)
+        (summary.name, summary.signature): summary.details.two_stage
+        for summary in result_summaries(job.store, run_id, every_signature=True)
     }
     if stored.get((metric.name, stage.signature), {}).get("draw") == draw.to_dict(ids):
         return
     details: dict[str, Any] = {"num_samples": 0, "num_skipped": n, f"skipped_{NOT_JUDGED}": n}
-    details[DETAILS] = {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}
+    details |= {"two_stage": {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}}
     result = MetricResult(metric.name, metric.target, 0.0, details, signature=stage.signature, defined=False)
-    store.put_results(record.run_id, [result], reducers={stage.metric.name: stage.metric.reducer.name})
+    job.store.put_results(run_id, [result], reducers={metric.name: metric.reducer.name})
 
 
 # --- previews: the size of the draw, and a forecast before the expensive judge is asked ------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedAnswers:
+    """The samples that judges would be asked about, once for each repeat, and the answers to them."""
+
+    samples: Sequence[EvaluationSample]
+    outputs: Sequence[SystemOutputs | None]
+    are_known: bool = True
+    """Whether the system gave all of them; otherwise some are stand-ins."""
+
+
 def preview_in_two_stages(
     settings: TwoStageSettings,
     metrics: Sequence[Metric],
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None],
+    answers: JudgedAnswers,
     policy: JudgePolicy,
     *,
     store: RunStore | None,
     record: RunRecord | None = None,
-    has_outputs: bool = True,
 ) -> Preview:
     """Estimate two-stage judging, with a forecast of each interval where cheap scores are known.
 
-    They are computed if that needs no judge and the outputs are those of the system (``has_outputs``), else those of
-    the run, or of the latest run that has them. The samples that are counted are a random draw.
+    They are computed if that needs no judge and the answers are those of the system, else those of the run, or of the
+    latest run that has them. The samples that are counted are a random draw.
     """
-    chosen = _expensive_metrics(metrics, settings)
-    distinct = {sample.sample_id: sample for sample in samples}  # repeats have the same samples
+    distinct = {sample.sample_id: sample for sample in answers.samples}  # repeats have the same samples
+    samples = list(distinct.values())
     exclusions: dict[str, set[str]] = {}
     stages: dict[str, dict[str, Any]] = {}
-    for one in chosen:
-        ids = [
-            sample.sample_id
-            for sample, applies in zip(distinct.values(), _applies(one, list(distinct.values())), strict=True)
-            if applies
-        ]
-        n = min(_budget(settings, one, samples, lambda: outputs, policy), len(ids))
+    for metric in _expensive_metrics(metrics, settings):
+        ids = [samples[row].sample_id for row in np.flatnonzero(_applies(metric, samples)).tolist()]
+        n = min(_budget(settings, metric, answers.samples, lambda: answers.outputs, policy), len(ids))
         drawn = np.random.default_rng(settings.seed).permutation(len(ids))[:n]
-        exclusions[one.name] = set(distinct).difference(ids[place] for place in drawn.tolist())
-        cheap = next(each for each in metrics if each.name == settings.metrics[one.name])
-        known = _known_scores(cheap, samples, outputs if has_outputs else None, store, record)
-        stages[one.name] = {
+        exclusions[metric.name] = set(distinct).difference(ids[place] for place in drawn.tolist())
+        cheap = next(known for known in metrics if known.name == settings.metrics[metric.name])
+        scores, source = _known_scores(cheap, answers, store, record) or (None, None)
+        stages[metric.name] = {
             "judge": settings.expensive,
             "cheap": cheap.name,
             "samples": len(ids),
             "drawn": n,
-            "forecast": None if known is None else _forecast_of(one, known[0], n),
-            "forecast_from": None if known is None else known[1],
+            "forecast": None if scores is None else _forecast_of(metric, scores, n),
+            "forecast_from": source,
         }
-    found = preview(samples, outputs, metrics, policy, exclusions)
+    found = preview(answers.samples, answers.outputs, metrics, policy, exclusions)
     found.two_stage = stages
     return found
 
 
 def _known_scores(
-    cheap: Metric,
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None] | None,
-    store: RunStore | None,
-    record: RunRecord | None,
+    cheap: Metric, answers: JudgedAnswers, store: RunStore | None, record: RunRecord | None
 ) -> tuple[Floats, str] | None:
     """Cheap scores from 0 to 1 without those that are missing, and where they come from."""
-    if outputs is not None and isinstance(cheap, BatchMetric) and not is_judged(cheap):
-        scores = evaluate(samples, outputs, [cheap])[0].scores
+    if answers.are_known and isinstance(cheap, BatchMetric) and not is_judged(cheap):
+        scores = evaluate(answers.samples, answers.outputs, [cheap])[0].scores
         if isinstance(scores, Scores) and scores.counted.any():
             return _unit_scores(scores.values[scores.counted]), "these answers"
     if store is None:
@@ -568,7 +558,7 @@ def _history(store: RunStore, record: RunRecord, stage: _Stage) -> tuple[tuple[s
 
 def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
     """One over the inclusion probabilities of the judged samples; ``None`` where all samples were judged."""
-    details = judged.details.get(DETAILS)
+    details = judged.details.two_stage
     if not details:
         return None
     strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
@@ -593,6 +583,7 @@ class _Correction:
         self,
         metric: BatchMetric,
         result: MetricResult,
+        *,
         draw: JudgeDraw,
         first: Mapping[str, MetricResult],
         settings: TwoStageSettings,
@@ -629,7 +620,7 @@ class _Correction:
         elif (
             math.isfinite(scale) and len(labelled) >= _MIN_HISTORY and min(total, len(labelled) - total) >= _MIN_OF_EACH
         ):
-            features = [cheap, *(one for one in first.values() if one is not cheap and _is_feature(one))]
+            features = [cheap, *(result for result in first.values() if result is not cheap and _is_feature(result))]
             sizes = np.bincount(self.strata[self.population], minlength=self.strata.max() + 1)
             counts = np.bincount(self.strata[labelled], minlength=len(sizes))
             shares = counts / np.maximum(sizes, 1)
@@ -674,23 +665,20 @@ class _Correction:
         """Set value, interval and details of the result and of its slices."""
         every = np.ones(len(self.samples), dtype=np.bool_)
         draw = self.draw
-        self._apply(
-            self.result,
-            every,
-            {
-                "calibration": self.calibration,
-                "history": draw.history,
-                "forecast": dict(draw.forecast),
-                "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
-                "predictions": [
-                    value if inside else None
-                    for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
-                ],
-            },
-        )
-        for one in slices:
-            groups = [one.groups(sample) for sample in self.samples]
-            for name, part in self.result.slices.get(one.name, {}).items():
+        further = {
+            "calibration": self.calibration,
+            "history": draw.history,
+            "forecast": dict(draw.forecast),
+            "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
+            "predictions": [
+                value if inside else None
+                for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
+            ],
+        }
+        self._apply(self.result, every, further)
+        for slice_ in slices:
+            groups = [slice_.groups(sample) for sample in self.samples]
+            for name, part in self.result.slices.get(slice_.name, {}).items():
                 self._apply(part, np.array([name in some for some in groups], dtype=np.bool_), {})
 
     def _apply(self, result: MetricResult, rows: Bools, further: Mapping[str, Any]) -> None:
@@ -729,17 +717,14 @@ class _Correction:
                 "interval": None if alone is None else interval_ends(alone.interval),
             },
         }
-        result.details.pop("bounds", None)
-        result.details.pop("value_completed", None)
-        result.details[DETAILS] = {**details, **further}
+        for key in ("bounds", "value_completed", "interval"):
+            result.details.pop(key, None)
+        result.details.two_stage = {**details, **further}
         result.defined = found is not None
         result.value = 0.0 if found is None else found.value
         interval = None if found is None else found.interval
         result.interval = None if interval is None else (interval.low, interval.high)
-        result.details.pop("interval", None)
         if interval is not None:
-            result.details["interval"] = {
-                "method": f"corrected ({interval.method})",
-                "units": interval.units,
-                "flags": list(interval.flags),
-            }
+            method = f"corrected ({interval.method})"
+            flags = list(interval.flags)
+            result.details.interval = IntervalDetails(method=method, units=interval.units, flags=flags)

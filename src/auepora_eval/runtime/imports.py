@@ -56,7 +56,7 @@ def store_folders(file: Path | None) -> tuple[Path, ...]:
 def find_file(path: str | Path) -> Path:
     """A file by its path in one of the folders of ``search_folders``; in the first one where none has it."""
     found = [folder / Path(path).expanduser() for folder in _current_folders()]
-    return next((one for one in found if one.exists()), found[0])
+    return next((path for path in found if path.exists()), found[0])
 
 
 def import_object(path: str, *folders: Path) -> Any:
@@ -70,7 +70,7 @@ def import_object(path: str, *folders: Path) -> Any:
         raise CodeNotLoadedError(path)
     searched = [folder.resolve() for folder in folders or _current_folders()]
     first = module_name.partition(".")[0]
-    folder = next((one for one in searched if _module_files(one, first) or (one / first).is_dir()), searched[0])
+    folder = next((place for place in searched if _module_files(place, first) or (place / first).is_dir()), searched[0])
     return _attribute(_import_module(module_name, folder, searched), attribute, module_name)
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -192,7 +192,7 @@ _POLL_S = 0.5
 """Polling interval: a Ctrl-C that arrives just before a thread blocks does not wake it."""
 
 
-class LoopThread:
+class LoopThread(AbstractContextManager["LoopThread"]):
     """Runs coroutines on one loop in the background until it is closed; what is still running is cancelled then.
 
     All threads are daemons, so that nothing that hangs holds up the end of the process; ``threads`` bounds those of
@@ -207,9 +207,6 @@ class LoopThread:
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="auepora-loop", daemon=True)
         self._thread.start()
-
-    def __enter__(self) -> LoopThread:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

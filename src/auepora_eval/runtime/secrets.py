@@ -37,7 +37,7 @@ _SECRET_WORDS = {
 }  # fmt: skip
 _SECRET_KEYS = {"access", "api", "auth", "private", "secret", "signing", "subscription"}
 """``key`` is a secret only after one of these words."""
-_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
+_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "first", "mask", "pad", "sep", "special", "start", "stop", "unk"}
 """Before ``token`` these words mean a token of a language model, not a secret."""
 _NAMES_OF_VARIABLES = {"auth", "key", "pass", "pat", "pwd"}
 """Last words of names of environment variables that contain secrets."""
@@ -84,9 +84,9 @@ def url_secrets(text: str) -> set[str]:
     """Passwords and secret parameters of the URLs in a string, both quoted and unquoted."""
     if "://" not in text:
         return set()
-    found = {one["password"] for one in URL_PASSWORD.finditer(text)}
-    found |= {one["value"] for one in _URL_PARAMETER.finditer(text) if may_name_secret(one["name"])}
-    return found | {unquote(one) for one in found}
+    found = {found_password["password"] for found_password in URL_PASSWORD.finditer(text)}
+    found |= {parameter["value"] for parameter in _URL_PARAMETER.finditer(text) if may_name_secret(parameter["name"])}
+    return found | {unquote(value) for value in found}
 
 
 def redact_by_name(value: Any, name: str = "") -> Any:
@@ -116,7 +116,7 @@ class Secrets:
         forms = {form for text in texts if text not in REDACTED for form in _forms(text)}
         # The longest first: one secret may be part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
-        self._encoded = sorted({_encoded(form) for form in self._forms})
+        self._encoded = sorted({_within_json(form).encode(errors=_SURROGATEPASS) for form in self._forms})
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -166,15 +166,17 @@ class Secrets:
         stack: list[BaseException | None] = [error]
         seen: set[int] = set()
         while stack:
-            one = stack.pop()
-            if one is None or id(one) in seen:
+            current = stack.pop()
+            if current is None or id(current) in seen:
                 continue
-            seen.add(id(one))
-            stack += [one.__cause__, one.__context__]
-            one.args = tuple(self.message(value) if isinstance(value, str) else self.value(value) for value in one.args)
-            for name, value in vars(one).items():
+            seen.add(id(current))
+            stack += [current.__cause__, current.__context__]
+            current.args = tuple(
+                self.message(value) if isinstance(value, str) else self.value(value) for value in current.args
+            )
+            for name, value in vars(current).items():
                 if isinstance(value, (str, list)):  # built from the message, or notes
-                    vars(one)[name] = self.message(value) if isinstance(value, str) else self.value(value)
+                    vars(current)[name] = self.message(value) if isinstance(value, str) else self.value(value)
 
     @contextmanager
     def redact_errors(self) -> Iterator[None]:
@@ -194,7 +196,7 @@ class Secrets:
                 self._value(key, but): inner if key in but else self._value(inner, but) for key, inner in value.items()
             }
         if isinstance(value, (list, tuple)):
-            inner = [self._value(one, but) for one in value]
+            inner = [self._value(member, but) for member in value]
             return inner if isinstance(value, list) else tuple(inner)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = [field.name for field in dataclasses.fields(value) if field.init and field.name not in but]
@@ -221,10 +223,6 @@ def _forms(secret: str) -> set[str]:
         | {_within_json(form) for form in once}
         | {quote(secret, safe, errors=_SURROGATEPASS) for safe in ("", "/")}
     )
-
-
-def _encoded(text: str) -> bytes:
-    return _within_json(text).encode(errors=_SURROGATEPASS)
 
 
 def _within_json(text: str) -> str:

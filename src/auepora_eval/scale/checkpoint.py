@@ -27,14 +27,8 @@ from ..core.registry import spec_of
 from ..core.results import to_json_value
 from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Rows, Slice
-from ..engine.executors import (
-    SCORING_FAILED,
-    WORKER_DIED,
-    Executor,
-    Scorable,
-    ScoredBatch,
-    SourcedBatch,
-)
+from ..engine.executors import Executor, Scorable, ScoredBatch, SourcedBatch
+from ..engine.failed_batches import SCORING_FAILED, WORKER_DIED
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
 from ..io.tables import load_arrow
 from ..runtime.files import atomic_write, translate_write_errors
@@ -76,11 +70,6 @@ class CheckpointPart:
     scored: ScoredBatch
     names: tuple[str, ...]
     """The metrics, in the order in which they were written."""
-
-    def select_metrics(self, names: Sequence[str]) -> ScoredBatch:
-        """The scores in the order of these metrics, which may differ from the order in the file."""
-        by_name = dict(zip(self.names, self.scored.scores, strict=True))
-        return replace(self.scored, scores=[by_name[name] for name in names])
 
 
 # --- merging of batches ----------------------------------------------------------------------------------------------
@@ -161,7 +150,7 @@ def write_part(
     for name, groups in slices.items():
         put(f"slice.{name}", _group_column([members.groups[name, group] for group in groups], groups, members.size))
     metric_columns = [_put_scores(put, name, scores) for name, scores in zip(names, scored.scores, strict=True)]
-    facts = PartFacts(job, unit, first, scored.size, content_digest(scored), given_up)
+    facts = PartFacts(job, unit, first, rows=scored.size, digest=content_digest(scored), given_up=given_up)
     about = {
         "facts": {name: getattr(facts, name) for name in PartFacts.__slots__},
         "metrics": metric_columns,
@@ -200,7 +189,7 @@ def _put_scores(put: Any, name: str, scores: Scores) -> dict[str, Any]:
         put(f"{name}.key", pa.array(lines, pa.string()))
     if scores.cuts is not None:
         put(f"{name}.cut", pa.array(scores.cuts, pa.int8()))
-    repeats = [_put_scores(put, f"{name}.repeat{number}", one) for number, one in enumerate(scores.repeats or ())]
+    repeats = [_put_scores(put, f"{name}.repeat{number}", repeat) for number, repeat in enumerate(scores.repeats or ())]
     return {
         "name": name,
         "reasons": list(scores.reason_names),
@@ -246,8 +235,8 @@ def content_digest(scored: ScoredBatch) -> str:
             digest.update("\n".join(encode_keys(scores.keys) or ()).encode("utf-8", "surrogatepass"))
         if scores.cuts is not None:
             digest.update(scores.cuts.tobytes())
-        for one in scores.repeats or ():
-            take(one)
+        for repeat in scores.repeats or ():
+            take(repeat)
 
     for scores in scored.scores:
         take(scores)
@@ -294,7 +283,7 @@ def read_part(path: Path) -> CheckpointPart:
             gold_sums=about.get("gold_sums", {}),  # parts of earlier versions have none
             failed_outputs=int(table.schema.metadata.get(_FAILED_OUTPUTS, 0)),
         )
-        scores = [_read_scores(table, one) for one in about["metrics"]]
+        scores = [_read_scores(table, facts_of_metric) for facts_of_metric in about["metrics"]]
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise DataFileError(
             path, None, f"cannot be read as a part ({error}); delete it, and it is scored again"
@@ -303,7 +292,7 @@ def read_part(path: Path) -> CheckpointPart:
     scored = ScoredBatch(facts.rows, scores, notes, members)
     if content_digest(scored) != facts.digest:
         raise DataFileError(path, None, "was changed since it was written; delete it, and it is scored again")
-    return CheckpointPart(facts, scored, tuple(one["name"] for one in about["metrics"]))
+    return CheckpointPart(facts, scored, tuple(facts_of_metric["name"] for facts_of_metric in about["metrics"]))
 
 
 def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:
@@ -327,10 +316,10 @@ def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
         _codes(table.column(f"{name}.status"), _STATUSES).astype(np.uint8),
         _codes(table.column(f"{name}.reason"), about["reasons"], null=0).astype(np.int16),
         tuple(about["reasons"]),
-        stats,
-        decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
-        None if about["repeats"] is None else tuple(_read_scores(table, one) for one in about["repeats"]),
-        cuts,
+        stats=stats,
+        keys=decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
+        repeats=None if about["repeats"] is None else tuple(_read_scores(table, repeat) for repeat in about["repeats"]),
+        cuts=cuts,
     )
 
 
@@ -447,8 +436,8 @@ class Manifest:
         names = ("input", "metrics", "slices", "conventions", "version", "specs")
         try:
             units = tuple(
-                CheckpointUnit(number, one["first"], one["rows"], one["batches"])
-                for number, one in enumerate(document["units"])
+                CheckpointUnit(number, described["first"], described["rows"], described["batches"])
+                for number, described in enumerate(document["units"])
             )
             return cls(units=units, **{name: document[name] for name in names})
         except (KeyError, TypeError) as error:
@@ -578,7 +567,7 @@ class CheckpointExecutor:
 
         def to_score() -> Iterator[Scorable]:
             for unit in self._manifest.units:
-                members = [one for one in islice(drawn, unit.batches) if isinstance(one, SourcedBatch)]
+                members = [member for member in islice(drawn, unit.batches) if isinstance(member, SourcedBatch)]
                 assert len(members) == unit.batches
                 self._lean = not members[0].keep
                 waiting.append((unit, self._is_finished(unit)))
@@ -610,11 +599,16 @@ class CheckpointExecutor:
             unit, _ = waiting.popleft()
             part = read_part(self._folder / unit.file)
             self.read += unit.rows
-            yield self._emit(unit, part.select_metrics(names), part.facts)
+            by_name = dict(zip(part.names, part.scored.scores, strict=True))
+            scored = replace(part.scored, scores=[by_name[name] for name in names])  # in the order of these metrics
+            yield self._emit(unit, scored, part.facts)
 
     def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
         gave_up = any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)
-        unjudged = _count_unjudged(scored, metrics)
+        judged = [scores for scores, metric in zip(scored.scores, metrics, strict=True) if is_judged(metric)]
+        # Not judged because the judge was unreachable, or the budget was spent.
+        failed = [scores.status == Status.MEASURE_FAILED for scores in judged]
+        unjudged = int(np.logical_or.reduce(failed).sum()) if failed else 0
         self._unjudged += unjudged
         if gave_up:
             warnings.warn(
@@ -642,13 +636,3 @@ class CheckpointExecutor:
         if self._lean and scored.members is not None:
             return replace(scored, members=replace(scored.members, ids=(), families=()))
         return scored
-
-
-def _count_unjudged(scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> int:
-    """How many samples a judge did not judge, because it was unreachable or the budget was spent."""
-    failed = [
-        scores.status == Status.MEASURE_FAILED
-        for scores, metric in zip(scored.scores, metrics, strict=True)
-        if is_judged(metric)
-    ]
-    return int(np.logical_or.reduce(failed).sum()) if failed else 0

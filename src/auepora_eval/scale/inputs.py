@@ -7,7 +7,7 @@ import glob
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -124,7 +124,7 @@ def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool
 def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str | None = None) -> list[InputFile]:
     """The files of a path, a directory, a glob, or several of these, in natural order, all in one format."""
     listed = [given] if isinstance(given, (str, Path)) else list(given)
-    paths = list(dict.fromkeys(path for one in listed for path in _paths(one)))
+    paths = list(dict.fromkeys(path for path_or_folder in listed for path in _paths(path_or_folder)))
     files = [_describe_file(path, role, named) for path in paths]
     for file in files[1:]:
         if file.format != files[0].format:
@@ -370,15 +370,15 @@ def line_ids(run: RecordRange, role: Role) -> IdHashes:
     """The ids of a range."""
     if run.file.format != "jsonl":
         read = read_line_outputs([run])
-        absent = [row for row, one in enumerate(read) if one.output is None]
-        return make_id_hashes([one.sample_id for one in read], absent)
+        absent = [row for row, output in enumerate(read) if output.output is None]
+        return make_id_hashes([output.sample_id for output in read], absent)
     try:
         ((_, data),) = _data([run])
         found = _ID_DECODER.decode_lines(data)  # the lines at once, which is several times faster
     except (ValueError, RecursionError):
         found = []
     if len(found) == run.count:
-        return make_id_hashes([one.sample_id for one in found])
+        return make_id_hashes([record.sample_id for record in found])
     # Line by line: skips blank lines, and decodes a bad line in full for its error message.
     return make_id_hashes([_decode_id(run.file, number, line, role) for _, number, line in _lines([run])])
 
@@ -448,10 +448,10 @@ def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
                 _responses(columns["reference_answer"]),
                 _json(columns["labels"], dict[str, Any], dict),
                 _json(columns["metadata"], dict[str, Any], dict),
-                [[] if one is None else one for one in _lists(columns["reference_answers"], _required_strings)],
+                _filled(_lists(columns["reference_answers"], _required_strings), list),
                 _json(columns["history"], list[dict[str, Any]], list),
                 _to_list(columns["cluster_id"]),
-                [groups or [] for groups in _lists(columns["relevant_groups"], _id_lists)],
+                _filled(_lists(columns["relevant_groups"], _id_lists), list),
             )
         )
     except _UnsupportedColumnError:
@@ -465,7 +465,7 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
         rankings = _lists(columns["retrieved"])
         made = map(
             SystemOutputs,
-            [[] if ranking is None else ranking for ranking in rankings],
+            _filled(rankings, list),
             _responses(columns["response"]),
             _json(columns["timings"], dict[str, float], dict),
             _json(columns["extra"], dict[str, Any], dict),
@@ -474,7 +474,7 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
             _lists(columns["citations"], _required_strings),
             _json(columns["steps"], list[dict[str, Any]], list),
             _json(columns["usage"], dict[str, Any], dict),
-            [0 if one is None else one for one in columns["repeat"].to_pylist()],
+            _filled(columns["repeat"].to_pylist(), int),
         )
         return list(zip(_ids(columns["sample_id"]), made, [ranking is not None for ranking in rankings], strict=True))
     except _UnsupportedColumnError:
@@ -527,7 +527,7 @@ def _same_type(found: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_struct(wanted):
         return (
             types.is_struct(found)
-            and [one.name for one in found] == [one.name for one in wanted]
+            and [part.name for part in found] == [part.name for part in wanted]
             and all(_same_type(ours.type, theirs.type) for ours, theirs in zip(found, wanted, strict=True))
         )
     return bool(found == wanted)
@@ -543,6 +543,11 @@ def _to_list(column: pa.Array) -> list[Any]:
     except UnicodeDecodeError as error:
         raise _UnsupportedColumnError from error
     return values
+
+
+def _filled(values: Iterable[Any], empty: Callable[[], Any]) -> list[Any]:
+    """The values, with a new empty one in place of each that is missing."""
+    return [empty() if value is None else value for value in values]
 
 
 def _required_strings(column: pa.Array) -> list[str]:
@@ -568,16 +573,11 @@ def _json(column: pa.Array, kind: Any, nothing: Callable[[], Any]) -> list[Any]:
     """Values from JSON text; a new empty one where there is none."""
     if column.null_count == len(column):
         return [nothing() for _ in range(len(column))]
-    decode = _decoder(kind)
+    decode = msgspec.json.Decoder(kind).decode
     try:
         return [nothing() if text is None else decode(text) for text in _to_list(column)]
     except (ValueError, RecursionError) as error:
         raise _UnsupportedColumnError from error
-
-
-@cache
-def _decoder(kind: Any) -> Callable[[str], Any]:
-    return msgspec.json.Decoder(kind).decode
 
 
 def _lists(column: pa.Array, read: Callable[[pa.Array], list[Any]] | None = None) -> list[list[Any] | None]:
@@ -602,14 +602,14 @@ def _lists(column: pa.Array, read: Callable[[pa.Array], list[Any]] | None = None
 
 def _fields(column: pa.Array) -> dict[str, pa.Array]:
     """The fields of a column of structs, cut as the column is."""
-    return dict(zip([one.name for one in column.type], column.flatten(), strict=True))
+    return dict(zip([part.name for part in column.type], column.flatten(), strict=True))
 
 
 def _documents(column: pa.Array) -> list[Document]:
     if column.null_count:
         raise _UnsupportedColumnError
     fields = _fields(column)
-    texts = ["" if text is None else text for text in _to_list(fields["text"])]
+    texts = _filled(_to_list(fields["text"]), str)
     return list(
         map(
             Document,
@@ -665,7 +665,7 @@ def _responses(column: pa.Array) -> list[Response | None]:
             for rows in _json(fields["sentences"], list[SentenceRow] | None, lambda: None)
         ],
     )
-    return [next(made) if one else None for one in there.tolist()]
+    return [next(made) if is_present else None for is_present in there.tolist()]
 
 
 # --- ranges of rows: only the row groups that contain them are read --------------------------------------------------
@@ -701,7 +701,7 @@ def read_row_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
     made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
     if made is None:
         made = [_decode_row(runs[0].file, number, row, decode_output_line) for number, row in _numbered(runs, table)]
-    return [OptionalOutput(number, *one) for number, one in zip(_numbers(runs), made, strict=True)]
+    return [OptionalOutput(number, *parsed) for number, parsed in zip(_numbers(runs), made, strict=True)]
 
 
 def row_ids(run: RecordRange, role: Role) -> IdHashes:
@@ -710,7 +710,7 @@ def row_ids(run: RecordRange, role: Role) -> IdHashes:
     if ids is None or not all(ids):
         # Reading the rows in full says what is wrong with one.
         read = read_row_samples([run]) if role == "samples" else read_row_outputs([run])
-        ids = [one.sample.sample_id if isinstance(one, ParsedSample) else one.sample_id for one in read]
+        ids = [parsed.sample.sample_id if isinstance(parsed, ParsedSample) else parsed.sample_id for parsed in read]
     return make_id_hashes(ids)
 
 
@@ -766,7 +766,7 @@ def _group(described: InputFile, file: ParquetFile, number: int, columns: list[s
     table = file.read_row_group(number, columns=names, use_threads=False)
     if columns is None and not whole and table.nbytes <= _CACHE_BYTES:
         _row_group_cache[key] = table
-        while sum(one.nbytes for one in _row_group_cache.values()) > _CACHE_BYTES:
+        while sum(table.nbytes for table in _row_group_cache.values()) > _CACHE_BYTES:
             _row_group_cache.popitem(last=False)
     return table
 

@@ -22,19 +22,8 @@ from .._version import __version__
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
-from ..engine.executors import (
-    SCORING_FAILED,
-    WORKER_DIED,
-    BatchFailure,
-    Scorable,
-    ScoredBatch,
-    SerialExecutor,
-    SourcedBatch,
-    failed_batch,
-    require_workers,
-    score_batch,
-    unreadable_batch,
-)
+from ..engine.executors import Scorable, ScoredBatch, SerialExecutor, SourcedBatch, require_workers, score_batch
+from ..engine.failed_batches import SCORING_FAILED, WORKER_DIED, BatchFailure, failed_batch, unreadable_batch
 from ..errors import AueporaError, AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from ..options import NonNegativeInt, PositiveInt, check_arguments
 from ..runtime.processes import available_processors, gc_paused
@@ -205,6 +194,10 @@ _STORE_BYTES = 512 << 20
 _CLIENT_PORT = 10001
 _CONNECT_TIMEOUT = 10.0
 """Seconds within which a connection must be accepted."""
+_NONE_RUNS = (
+    "no Ray cluster runs on this machine that could be used (address 'auto'); start one with `ray start --head`, name "
+    "its address, or take 'local' for one of our own"
+)
 _CANCEL_GRACE = 2.0
 """Seconds that tasks have to finish before they are cancelled."""
 
@@ -327,7 +320,8 @@ def _join(ray: Any, address: str) -> None:
     except ImportError as error:
         raise MissingDependencyError("grpcio", purpose=f"the address {address!r}", install="'ray[client]'") from error
     except Exception as error:  # no cluster, another version, a token it wants: by Ray, and in its words
-        raise WorkerError(f"{_unusable_message(address)}: {error}{_token_hint(address)}") from error
+        problem = _NONE_RUNS if address == AUTO else f"the Ray cluster at {address!r} cannot be used"
+        raise WorkerError(f"{problem}: {error}{_token_hint(address)}") from error
 
 
 def _token_hint(address: str) -> str:
@@ -338,15 +332,6 @@ def _token_hint(address: str) -> str:
         "; if it asks for a token, as newer versions of Ray do by default, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN "
         "or RAY_AUTH_TOKEN_PATH to the token of that cluster"
     )
-
-
-def _unusable_message(address: str) -> str:
-    if address == AUTO:
-        return (
-            "no Ray cluster runs on this machine that could be used (address 'auto'); start one with `ray start "
-            "--head`, name its address, or take 'local' for one of our own"
-        )
-    return f"the Ray cluster at {address!r} cannot be used"
 
 
 def _require_reachable(address: str) -> None:

@@ -46,7 +46,6 @@ from .inputs import (
     IdHashes,
     InputFile,
     LineOffsets,
-    OptionalOutput,
     RecordRange,
     RecordRanges,
     group_sizes,
@@ -79,24 +78,22 @@ _COMPRESSED_TIMES = 16
 
 def read_samples(runs: Iterable[RecordRange]) -> list[ParsedSample]:
     """The samples of some ranges."""
-    return list(chain.from_iterable(read for _, read in samples_by_file(runs)))
+    return list(chain.from_iterable(read for _, read in records_by_file(runs, "samples")))
 
 
-def read_outputs(runs: Iterable[RecordRange]) -> list[OptionalOutput]:
-    """The outputs of some ranges."""
-    return list(chain.from_iterable(read for _, read in outputs_by_file(runs)))
+_READERS: dict[tuple[Role, bool], Callable[[list[RecordRange]], list[Any]]] = {
+    ("samples", False): read_line_samples,
+    ("samples", True): read_row_samples,
+    ("outputs", False): read_line_outputs,
+    ("outputs", True): read_row_outputs,
+}
+"""By role, and whether the file is a table."""
 
 
-def samples_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[ParsedSample]]]:
-    """The samples of some ranges, file by file; each file is opened once."""
-    for file, some in groupby(runs, key=_file):
-        yield file, (read_row_samples if _is_table(file) else read_line_samples)(list(some))
-
-
-def outputs_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[OptionalOutput]]]:
-    """The outputs of some ranges, file by file; each file is opened once."""
-    for file, some in groupby(runs, key=_file):
-        yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
+def records_by_file(runs: Iterable[RecordRange], role: Role) -> Iterator[tuple[InputFile, list[Any]]]:
+    """The samples or outputs of some ranges, file by file; each file is opened once."""
+    for file, some in groupby(runs, key=attrgetter("file")):
+        yield file, _READERS[role, _is_table(file)](list(some))
 
 
 def _ids(run: RecordRange, role: Role) -> IdHashes:
@@ -105,9 +102,6 @@ def _ids(run: RecordRange, role: Role) -> IdHashes:
 
 def _is_table(file: InputFile) -> bool:
     return file.format == "parquet"
-
-
-_file = attrgetter("file")
 
 
 class RecordIndex:
@@ -140,12 +134,6 @@ class RecordIndex:
             total = self._lines[number].total
         return total
 
-    def as_outputs(self) -> RecordIndex:
-        """The same records, read for their outputs instead of their samples."""
-        twin = copy(self)
-        twin.role = "outputs"
-        return twin
-
     def _every(self, file: InputFile) -> int:
         return self._batch_size * (_COMPRESSED_TIMES if is_compressed(Path(file.path)) else 1)
 
@@ -172,8 +160,8 @@ class RecordIndex:
         read = list(mapper(partial(_ids, role=self.role), units))
         firsts = np.cumsum([0, *(unit.count for unit in units)])[:-1]
         return IdHashes(
-            np.concatenate([one.ids for one in read]),
-            np.concatenate([one.absent + first for one, first in zip(read, firsts, strict=True)]),
+            np.concatenate([hashes.ids for hashes in read]),
+            np.concatenate([hashes.absent + first for hashes, first in zip(read, firsts, strict=True)]),
         )
 
     def id_ranges(self) -> Iterator[RecordRange]:
@@ -239,11 +227,10 @@ class RecordIndex:
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
         """File, line and id of some records (ascending numbers)."""
         read: list[Any] = []
-        by_file = samples_by_file if self.role == "samples" else outputs_by_file
-        for file, found in by_file(self.ranges_of([rows])[0]):
-            for one in found:
-                named = one.sample if isinstance(one, ParsedSample) else one
-                read.append((file.path, one.line, named.sample_id))
+        for file, found in records_by_file(self.ranges_of([rows])[0], self.role):
+            for record in found:
+                named = record.sample if isinstance(record, ParsedSample) else record
+                read.append((file.path, record.line, named.sample_id))
         return read
 
     def require_distinct(self, ids: IdHashes) -> Rows:
@@ -298,23 +285,17 @@ def _table_cuts(groups: Sequence[int], batch_size: int) -> Iterator[int]:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class IdPositions:
-    """The record positions of ids: usually one per id, more if different ids have equal hashes."""
+def _positions_of(wanted: Hashes, ids: Hashes, usable: Rows) -> tuple[Rows, Rows]:
+    """The usable records with the wanted ids, and the index of the id that each is for.
 
-    def __init__(self, ids: Hashes, usable: Rows | None = None) -> None:
-        """``usable`` names the records that count; all, if it is not given."""
-        rows = np.arange(len(ids)) if usable is None else usable
-        order = np.argsort(ids[rows], kind="stable")
-        self._rows = rows[order]
-        self._ids = ids[rows][order]
-
-    def of(self, ids: Hashes) -> tuple[Rows, Rows]:
-        """The candidate records of these ids, and the index of the id that each is for."""
-        first = np.searchsorted(self._ids, ids, side="left")
-        counts = np.searchsorted(self._ids, ids, side="right") - first
-        which = np.repeat(np.arange(len(ids)), counts)
-        within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self._rows[np.repeat(first, counts) + within], which
+    Usually it is one per id; there are more if different ids have equal hashes.
+    """
+    rows = usable[np.argsort(ids[usable], kind="stable")]
+    first = np.searchsorted(ids[rows], wanted, side="left")
+    counts = np.searchsorted(ids[rows], wanted, side="right") - first
+    which = np.repeat(np.arange(len(wanted)), counts)
+    within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows[np.repeat(first, counts) + within], which
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,11 +314,8 @@ class SampleOutputJoin:
 
     def of_batches(self, bounds: Rows) -> list[Rows]:
         """For each batch of samples the records of their outputs, rising."""
-        ends = np.searchsorted(self.samples, bounds)
-        return [
-            np.unique(self.outputs[start:stop])
-            for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-        ]
+        ends = np.searchsorted(self.samples, bounds).tolist()
+        return [np.unique(self.outputs[start:stop]) for start, stop in pairwise(ends)]
 
 
 def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> SampleOutputJoin:
@@ -348,7 +326,7 @@ def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> Sa
     if sure and np.array_equal(samples.ids, outputs.ids):
         return SampleOutputJoin(True, outputs.absent, _NONE, _NONE, _NONE)
     usable = np.setdiff1d(np.arange(len(outputs.ids)), outputs.absent)
-    rows, which = IdPositions(outputs.ids, usable).of(samples.ids)
+    rows, which = _positions_of(samples.ids, outputs.ids, usable)
     return SampleOutputJoin(
         False,
         np.setdiff1d(np.arange(len(samples.ids)), which),
@@ -381,7 +359,7 @@ class FileSource:
         paths: dict[str, str] = {}  # of outputs that differ from the others in having a ranking
 
         def parsed_outputs() -> Iterator[ParsedOutput]:
-            for file, some in outputs_by_file(self.outputs):
+            for file, some in records_by_file(self.outputs, "outputs"):
                 for line, sample_id, output, has_retrieved in some:
                     if output is not None:
                         if has_retrieved is self.answers_only:
@@ -408,10 +386,6 @@ class CountedIds(Sequence[str]):
 
     def __getitem__(self, index: Any) -> Any:
         return self._first[index]
-
-    def __repr__(self) -> str:
-        more = ", ..." if len(self._first) < self._count else ""
-        return f"<{self._count} ids: {', '.join(map(repr, self._first))}{more}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +452,8 @@ def sharded_sources(
     ids = samples.ids(mapper)
     collisions = len(samples.require_distinct(ids))
     if outputs is None:
-        output_index, output_ids = samples.as_outputs(), ids
+        output_index, output_ids = copy(samples), ids
+        output_index.role = "outputs"
     else:
         output_index = RecordIndex(output_files, "outputs", size, cuts=bounds)
         output_ids = output_index.ids(mapper)
@@ -489,11 +464,11 @@ def sharded_sources(
         raise DataFileError(output_files[0].path, None, "there is no output in it")
     require_common_id(samples.total, missing, unknown)
     answers_only = _answers_only(output_index)
-    runs = zip(
-        samples.ranges_between(bounds),
-        output_index.ranges_between(bounds) if join.in_order else output_index.ranges_of(join.of_batches(bounds)),
-        strict=True,
-    )
+    if join.in_order:
+        output_runs = output_index.ranges_between(bounds)
+    else:
+        output_runs = output_index.ranges_of(join.of_batches(bounds))
+    runs = zip(samples.ranges_between(bounds), output_runs, strict=True)
     return ShardedInput(
         sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],
         total=samples.total,
@@ -513,14 +488,15 @@ def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
 def _answers_only(answers: RecordIndex) -> bool:
     """Whether outputs have no rankings: the first that did not fail decides for all."""
     for runs in answers.ranges_between(answers.batches()):
-        for output in read_outputs(runs):
-            if output.output is not None and output.output.error is None:
-                return not output.has_retrieved
+        for _, outputs in records_by_file(runs, "outputs"):
+            for output in outputs:
+                if output.output is not None and output.output.error is None:
+                    return not output.has_retrieved
     return False
 
 
 def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
-    facts = [[(one.path, one.format, one.size, one.mtime) for one in side] for side in (samples, outputs)]
+    facts = [[(file.path, file.format, file.size, file.mtime) for file in side] for side in (samples, outputs)]
     return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -566,10 +542,10 @@ def _fetch(ray: Any, reference: Any) -> Iterator[IdHashes]:
         found: list[IdHashes | AueporaError] = ray.get(reference)
     except ray.exceptions.RayError as error:
         raise WorkerError(f"no worker could read the ids of some records: {error}") from error
-    for one in found:
-        if isinstance(one, AueporaError):
-            raise one
-        yield one
+    for hashes in found:
+        if isinstance(hashes, AueporaError):
+            raise hashes
+        yield hashes
 
 
 def _call_each(
@@ -730,7 +706,7 @@ def evaluate_sharded(
                 "control items need all samples in one pass, and a checkpoint leaves finished ones out; score without "
                 "the checkpoint folder, or without controls"
             )
-        manifest = _manifest(found, metrics, groups, conventions, named, batch_size, unit_size)
+        manifest = _manifest(found, metrics, groups, conventions, named, batch_size=batch_size, unit_size=unit_size)
         folder = Path(parts)
         behind = with_judges(executor, metrics, judging)
         scoring = CheckpointExecutor(behind, folder, open_checkpoint(folder, manifest))

@@ -62,7 +62,7 @@ def _nearest(described: StreamedFile, start: int) -> _Stream | None:
         fit = [stream for stream in _streams if stream.at <= start and stream.described == described]
         if not fit:
             return None
-        best = max(fit, key=lambda one: one.at)
+        best = max(fit, key=lambda stream: stream.at)
         _streams.remove(best)
         return best
 
@@ -71,8 +71,8 @@ def _keep_open(stream: _Stream) -> None:
     with _lock:
         _streams.append(stream)
         gone = [_streams.pop(0) for _ in range(len(_streams) - _MOST)]
-    for one in gone:
-        one.closing.close()
+    for oldest in gone:
+        oldest.closing.close()
 
 
 def close_streams() -> None:
@@ -80,8 +80,8 @@ def close_streams() -> None:
     with _lock:
         gone = [*_streams]
         _streams.clear()
-    for one in gone:
-        one.closing.close()
+    for stream in gone:
+        stream.closing.close()
 
 
 atexit.register(close_streams)

@@ -292,5 +292,6 @@ def _add_statistics(answer: SweepAnswer, scores: SweepScores) -> None:
     answer.interval = scores.interval(int(found.means.argmax()))
     if sweep.is_grid and len(places) == len(sweep.configurations):
         chosen = [sweep.configurations[place].values for place in places]
-        parameters = {name: [values[name] for values in chosen] for name in chosen[0]}
+        columns = zip(*(values.values() for values in chosen), strict=True)
+        parameters = dict(zip(chosen[0], columns, strict=True))
         answer.effects = main_effects(scores.table.values, parameters, clusters=scores.table.clusters)

@@ -116,8 +116,11 @@ def _best_text(answer: SweepAnswer) -> str:
 def _baseline_texts(answer: SweepAnswer) -> list[str]:
     if answer.baseline is None:
         return ["There is no baseline, so that nothing is said about what is shipped now."]
-    groups = {verdict: [r for r in answer.results if r.verdict == verdict] for verdict in ("better", "worse")}
-    found = [f"{verdict}: {_names(results)}" for verdict, results in groups.items() if results]
+    found = []
+    for verdict in ("better", "worse"):
+        results = [result for result in answer.results if result.verdict == verdict]
+        if results:
+            found.append(f"{verdict}: {_names(results)}")
     label = _names([answer.baseline])
     return [f"Against the baseline {label}: {'; '.join(found) or 'no configuration is better or worse'}."]
 

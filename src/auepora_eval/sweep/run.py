@@ -35,8 +35,7 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.source import PlanSource, split_key
 from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
-from ..runs.gold import read_gold
-from ..runs.job import ScoringJob
+from ..runs.job import ScoringJob, read_gold
 from ..runs.run import (
     RunCallbacks,
     RunRequest,
@@ -110,26 +109,32 @@ def prepare_sweep(
     tags = (*options.tags, SWEEP_TAG + sweep.name)
     left_out = dict.fromkeys(("sweep", "gates", "report"))
     settings = {key: value for key, value in source.settings.items() if split_key(key)[0] != SWEEP}
-    plans, requests, deciding = [], [], []
-    warnings: dict[str, None] = {}
-    calls = 0
+    runs: list[PreparedPlan] = []
+    deciding: list[BatchMetric] = []
+    warnings: list[str] = []
     for configuration in sweep.configurations:
         swept = replace(source, settings=settings).with_settings(configuration.settings)
         plan = read_plan(swept, changes={**(changes or {}), **left_out})
-        prepared = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
-        calls += prepared.calls
-        plans.append(plan)
-        requests.append(plan_request(prepared, tags, samples=chosen))
-        deciding.append(_require_deciding(sweep, configuration, prepared))
-        warnings.update(dict.fromkeys(map(Secrets(plan.secrets).message, prepared.warnings)))
-    for warning in warnings:
+        run = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
+        runs.append(run)
+        deciding.append(_require_deciding(sweep, configuration, run))
+        warnings += map(Secrets(plan.secrets).message, run.warnings)
+    for warning in dict.fromkeys(warnings):
         warn(warning)
-    if len(requests[0].samples) < 2:
+    if len(runs[0].samples) < 2:
         raise source.error("sweep", "needs two questions or more")
     _require_same_metric(source, sweep, deciding)
+    calls = sum(run.calls for run in runs)
     _check_budget(whole, sweep, calls)
     return PreparedSweep(
-        sweep, tuple(plans), tuple(requests), requests[0].samples, calls, deciding[0], where, sample_set=chosen
+        sweep,
+        tuple(run.plan for run in runs),
+        tuple(plan_request(run, tags, samples=chosen) for run in runs),
+        runs[0].samples,
+        calls=calls,
+        deciding=deciding[0],
+        where=where,
+        sample_set=chosen,
     )
 
 
@@ -616,7 +621,6 @@ def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scor
     reading = None
     if plan.match == "auto":
         reading = read_gold(runner.store, record, runner.prepared.samples, rules, "auto")
-        rules = replace(rules, match=reading.resolved.match)
     job = LookJob(
         runner.store,
         record,

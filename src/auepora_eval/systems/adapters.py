@@ -46,7 +46,7 @@ class DocumentMapper:
         if not isinstance(items, Iterable) or isinstance(items, (str, Mapping)):
             raise SystemCallError("bad_output", f"documents were expected, and a {type(items).__name__} came back")
         read = list(map(self._read_item, list(items)[:top_k]))
-        documents = [(self.document(one), self._score(one.score)) for one in read]
+        documents = [(self.document(document), self._score(document.score)) for document in read]
         return [RetrievedDocument(document, score, rank) for rank, (document, score) in enumerate(documents, 1)]
 
     def _read_item(self, item: Any) -> FrameworkDocument:

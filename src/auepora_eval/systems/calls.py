@@ -24,7 +24,7 @@ from ..core.metrics_base import BatchMetric, Metric, RunInfo
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
 from ..core.results import Results
-from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.slices import Slice, SliceSpec, parse_slices, require_slice_values
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import Progress, evaluate, resolve_metrics
 from ..engine.gold_match import MatchChoice, resolve_gold_match
@@ -33,9 +33,8 @@ from ..features.rankings import retrieved_problem
 from ..net.retry import Backoff, is_connection_error, is_transient
 from ..runtime.processes import DaemonThreadPool, LoopThread
 from ..runtime.secrets import ELLIPSIS
-from .first_calls import FirstCalls, without_wrapper
 from .interfaces import GenerationFailedError, System, as_system
-from .policy import CallPolicy, policy_class
+from .policy import CallPolicy, FirstCalls, policy_class, without_wrapper
 
 # --- stopping from outside: from another thread, or by a signal ------------------------------------------------------
 
@@ -88,7 +87,7 @@ class Stop:
         try:
             yield
         finally:
-            self._inboxes = tuple(one for one in self._inboxes if one is not inbox)
+            self._inboxes = tuple(known for known in self._inboxes if known is not inbox)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
@@ -147,10 +146,6 @@ class Attempt:
         """What the caller needs to cancel it."""
         self.begun = 0.0
         """When the call was started, on the clock of ``time.perf_counter``; 0 before."""
-
-    def next(self) -> Attempt:
-        """The retry of this attempt."""
-        return Attempt(self.task, self.number + 1)
 
     @contextmanager
     def _measure(self) -> Iterator[None]:
@@ -431,7 +426,7 @@ def call_system(
     timeouts of the system are outputs with an ``error``. An exception of ``deliver`` ends the calls. ``total`` is the
     number of tasks, if known. The calls end early if the first ``first_calls`` of them all fail in the same way.
     """
-    loop = _CallLoop(as_system(system), iter(tasks), policy, deliver, stop or Stop(), total)
+    loop = _CallLoop(as_system(system), iter(tasks), policy, deliver, stop=stop or Stop(), total=total)
     loop.first_calls = FirstCalls(first_calls)
     return loop.run()
 
@@ -533,7 +528,8 @@ class _CallLoop:
 
     def _start_due_retries(self, caller: Caller) -> None:
         while self._retries_due and self._retries_due[0][0] <= time.monotonic() and caller.stuck_at() is None:
-            self._begin(heapq.heappop(self._retries_due)[2].next(), caller)
+            failed = heapq.heappop(self._retries_due)[2]
+            self._begin(Attempt(failed.task, failed.number + 1), caller)
 
     def _wait_seconds(self, caller: Caller) -> float:
         """How long to wait for the next finished attempt before there is something else to do."""
@@ -710,12 +706,7 @@ class AueporaEvaluator:
         """
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
-        check_samples(samples)
-        require_distinct_ids(samples)
-        EvaluationPlan(metrics).validate_dataset(samples)
-        groups = parse_slices(slices)
-        require_slice_values(groups, samples)  # before the first call of the system
-        require_ready(metrics)
+        groups = check_before_calls(samples, metrics, slices)
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
         self.outputs = self._ask(samples, progress)
@@ -748,6 +739,19 @@ class AueporaEvaluator:
             warnings.warn(f"not every sample was asked: {summary.message}", AueporaWarning, stacklevel=3)
         why = f"stopped after {summary.failed} failures" if summary.ended == "max_failures" else summary.message
         return [SystemOutputs([], error=f"not_asked: {why}") if output is None else output for output in outputs]
+
+
+def check_before_calls(
+    samples: Sequence[EvaluationSample], metrics: Sequence[Metric], slices: Iterable[SliceSpec] | SliceSpec
+) -> list[Slice]:
+    """Check samples and metrics before the first call of a system; returns the slices."""
+    check_samples(samples)
+    require_distinct_ids(samples)
+    groups = parse_slices(slices)
+    EvaluationPlan(list(metrics)).validate_dataset(samples)
+    require_slice_values(groups, samples)
+    require_ready(metrics)
+    return groups
 
 
 def require_ready(metrics: Iterable[Metric]) -> None:

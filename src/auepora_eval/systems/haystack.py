@@ -6,6 +6,7 @@ import threading
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
@@ -53,6 +54,11 @@ def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, M
     return by_name or (mandatory if len(mandatory) == 1 else [])
 
 
+def _places(sockets: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
+    """Every socket of some components."""
+    return list(chain.from_iterable(zip(repeat(component), inside) for component, inside in sockets.items()))
+
+
 def document_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """Document outputs of the last components that have any."""
     places = {
@@ -86,17 +92,17 @@ def parse_sockets(
 ) -> list[Socket]:
     """The sockets a user named, as ``component.socket``, or as ``component`` if the socket is unambiguous."""
     parsed: list[Socket] = []
-    for one in [named] if isinstance(named, str) else named:
-        component, dot, socket = one.rpartition(".")
+    for place in [named] if isinstance(named, str) else named:
+        component, dot, socket = place.rpartition(".")
         if not dot or component not in known:
-            component, socket = one, ""
+            component, socket = place, ""
         sockets = list(known.get(component, ()))
         if not socket:
             usual_sockets = [name for owner, name in defaults if owner == component]
             socket = (usual_sockets or (sockets if len(sockets) == 1 else [""]))[0]
         if socket not in sockets:
-            available = ", ".join(f"{owner}.{name}" for owner, inside in known.items() for name in inside)
-            raise BadTypeError(f"{what}='{one}' is not in the pipeline; it has: {available}")
+            available = ", ".join(f"{owner}.{name}" for owner, name in _places(known))
+            raise BadTypeError(f"{what}='{place}' is not in the pipeline; it has: {available}")
         parsed.append((component, socket))
     return parsed
 
@@ -162,7 +168,8 @@ def from_haystack(
         raise BadTypeError(f"from_haystack() takes a pipeline or a component, not a {kind}")
     if use_async and not callable(getattr(runner, "run_async", None)):
         raise BadTypeError(f"a {type(pipeline).__name__} has no run_async(): leave use_async out, or use AsyncPipeline")
-    wired = _HaystackPipeline(runner, inputs, retriever, generator, data or {}, mapper, own_top_k)
+    named = {"inputs": inputs, "retriever": retriever, "generator": generator}
+    wired = _HaystackPipeline(runner, named, data or {}, mapper, own_top_k)
     ask = wired.ask_async if use_async else wired.ask
     if wired.answers:
         return adapt_pipeline(ask, wired.output, config, pipeline, use_async=use_async)
@@ -190,12 +197,14 @@ class _SingleComponent:
         # There is no public API for these; the framework reads them in the same way.
         sockets = self._component.__haystack_input__._sockets_dict
         return {
-            _COMPONENT: {name: {"type": one.type, "is_mandatory": one.is_mandatory} for name, one in sockets.items()}
+            _COMPONENT: {
+                name: {"type": socket.type, "is_mandatory": socket.is_mandatory} for name, socket in sockets.items()
+            }
         }
 
     def outputs(self, **_: bool) -> dict[str, dict[str, Any]]:
         sockets = self._component.__haystack_output__._sockets_dict
-        return {_COMPONENT: {name: {"type": one.type} for name, one in sockets.items()}}
+        return {_COMPONENT: {name: {"type": socket.type} for name, socket in sockets.items()}}
 
     def warm_up(self) -> None:
         warm_up = getattr(self._component, "warm_up", None)
@@ -223,24 +232,23 @@ class _HaystackPipeline:
     def __init__(
         self,
         pipeline: Any,
-        inputs: str | Sequence[str] | None,
-        retriever: str | Sequence[str] | None,
-        generator: str | Sequence[str] | None,
+        named: Mapping[str, str | Sequence[str] | None],
         data: Mapping[str, Mapping[str, Any]],
         mapper: DocumentMapper,
         own_top_k: bool,
     ) -> None:
+        """``named`` has the sockets that the user named, by the option of ``from_haystack``."""
         self._pipeline, self._data, self._mapper, self._own = pipeline, data, mapper, own_top_k
         self._free = pipeline.inputs()
         outputs = pipeline.outputs(include_components_with_connected_outputs=True)
         after = _descendants(pipeline)
+        inputs = named["inputs"]
         self._questions = (
             question_sockets(self._free, data) if inputs is None else parse_sockets(inputs, self._free, "inputs")
         )
-        self._document_sockets = _select_sockets(
-            retriever, outputs, document_sockets(outputs, after), "retriever", "documents"
-        )
-        self.answers = _select_sockets(generator, outputs, answer_sockets(outputs, after), "generator", "answers")
+        documents, answers = document_sockets(outputs, after), answer_sockets(outputs, after)
+        self._document_sockets = _select_sockets(named, outputs, documents, "retriever", "documents")
+        self.answers = _select_sockets(named, outputs, answers, "generator", "answers")
         """Sockets of the answers; empty if there are none."""
         if not self._document_sockets and not self.answers:
             raise BadTypeError(
@@ -252,15 +260,11 @@ class _HaystackPipeline:
         self._warming = threading.Lock()
 
     def _check_inputs(self) -> None:
-        given = {*self._questions, *((component, name) for component, inside in self._data.items() for name in inside)}
-        missing = [
-            f"{component}.{name}"
-            for component, inside in self._free.items()
-            for name, info in inside.items()
-            if info["is_mandatory"] and (component, name) not in given
-        ]
+        given = {*self._questions, *_places(self._data)}
+        places = [place for place in _places(self._free) if place not in given]
+        missing = [".".join(place) for place in places if self._free[place[0]][place[1]]["is_mandatory"]]
         if missing or not self._questions:
-            free = ", ".join(f"{component}.{name}" for component, inside in self._free.items() for name in inside)
+            free = ", ".join(f"{component}.{name}" for component, name in _places(self._free))
             problem = (
                 f"nothing is given to {', '.join(missing)}" if missing else "no input is known to take the question"
             )
@@ -305,19 +309,20 @@ class _HaystackPipeline:
         retrieved = self._mapper.to_ranking(found) if self._document_sockets else UnknownRanking()
         answer = _first_value(reply, self.answers)
         answer = answer[0] if isinstance(answer, list) and answer else answer
-        reports = [report for component, _ in self.answers for report in _reports(reply.get(component, {}), answer)]
+        reports = chain.from_iterable(_reports(reply.get(component, {}), answer) for component, _ in self.answers)
         return SystemOutputs(retrieved, _answer(answer, self.answers), usage=sum_token_usage(reports))
 
 
 def _select_sockets(
-    named: str | Sequence[str] | None,
+    named: Mapping[str, str | Sequence[str] | None],
     outputs: Mapping[str, Mapping[str, Any]],
     candidates: Sequence[Socket],
     option: str,
     what: str,
 ) -> list[Socket]:
-    if named is not None:
-        return parse_sockets(named, outputs, option, candidates)
+    chosen = named[option]
+    if chosen is not None:
+        return parse_sockets(chosen, outputs, option, candidates)
     if len(candidates) > 1:
         several = ", ".join(".".join(place) for place in candidates)
         raise BadTypeError(

@@ -50,7 +50,9 @@ class HttpSystem:
         max_bytes: PositiveInt = 50_000_000,
     ) -> None:
         self._address = parse_address(url)
-        self._method = _checked_method(method)
+        if not isinstance(method, str) or method.upper() not in _METHODS:
+            raise BadValueError(f"method must be one of {', '.join(_METHODS)}, not {method!r}")
+        self._method = method.upper()
         headers, self._secrets = check_headers(headers or {}, self._address)
         # Systems are called uncompressed unless the headers say otherwise.
         is_encoding_given = any(name.lower() == "accept-encoding" for name in headers)
@@ -133,12 +135,6 @@ class HttpSystem:
             return self._address.target, json_text(value).encode()
         query = urlencode(_parameters(value), errors="replace")
         return f"{self._address.target}{'&' if '?' in self._address.target else '?'}{query}", None
-
-
-def _checked_method(method: object) -> str:
-    if not isinstance(method, str) or method.upper() not in _METHODS:
-        raise BadValueError(f"method must be one of {', '.join(_METHODS)}, not {method!r}")
-    return method.upper()
 
 
 def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:

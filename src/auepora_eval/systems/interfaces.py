@@ -163,7 +163,7 @@ def _documents_slot(system: object) -> Callable[[object], object] | None:
     def build(retriever: Any) -> System:
         def call(sample: EvaluationSample, top_k: int) -> Any:
             found = retriever.retrieve(sample.query, top_k=top_k)
-            return run(sample, top_k=top_k, documents=[one.doc for one in found])
+            return run(sample, top_k=top_k, documents=[retrieved.doc for retrieved in found])
 
         return System("run()", is_async(run), call)
 
@@ -379,7 +379,8 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     given = dict(args or {})
 
     def is_system(found: Any) -> bool:
-        return _has_method(found) or detect_framework(found) is not None or (not given and _answers(found))
+        has_method = any(callable(getattr(found, name, None)) for name in ("run", "arun", "retrieve", "generate"))
+        return has_method or detect_framework(found) is not None or (not given and _answers(found))
 
     found, made = load_or_build(path, given, folder=folder, as_is=is_system)
     return _require_system(found, path, made_by=made)
@@ -412,11 +413,6 @@ def load_object(path: str, *, folder: Path) -> Any:
         return not inspect.isfunction(found) or bool(inspect.signature(found).parameters)
 
     return load_or_build(path, folder=folder, as_is=is_ready)[0]
-
-
-def _has_method(found: object) -> bool:
-    """Whether this is a system or a part of one, rather than a function."""
-    return any(callable(getattr(found, name, None)) for name in ("run", "arun", "retrieve", "generate"))
 
 
 def needs_arguments(function: Callable[..., Any]) -> bool:

@@ -195,8 +195,8 @@ class Template:
     ``{{`` and ``}}`` are braces. Keys are not changed.
     """
 
-    def __init__(self, value: object, *, what: str = "request") -> None:
-        self._value = _compile(value, what)
+    def __init__(self, value: object) -> None:
+        self._value = _compile(value, "request")
         self.names = frozenset(_placeholder_names(self._value))
         """The placeholders, without the paths into them."""
 

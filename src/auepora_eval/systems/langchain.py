@@ -152,8 +152,8 @@ class TraceCallback:
 
         A retriever may call others; nested retrievals are left out.
         """
-        own = [one for key, one in self._retrievals.items() if not self._is_inside_retrieval(key)]
-        return [one for one in own if one.documents is not None]
+        own = [retrieval for key, retrieval in self._retrievals.items() if not self._is_inside_retrieval(key)]
+        return [retrieval for retrieval in own if retrieval.documents is not None]
 
     @property
     def documents(self) -> Sequence[Any] | None:
@@ -223,7 +223,7 @@ class TraceCallback:
         """A model call has finished."""
         began, _seconds = self._model_calls[run_id]
         self._model_calls[run_id] = began, time.perf_counter() - began
-        messages = [getattr(one, "message", None) for several in response.generations for one in several]
+        messages = [getattr(generation, "message", None) for several in response.generations for generation in several]
         own = [_usage_report(message) for message in messages]
         # Older models report once for the whole call instead.
         self._reports += own if any(own) else [(getattr(response, "llm_output", None) or {}).get("token_usage")]
@@ -331,7 +331,7 @@ def _read_document(document: Any) -> FrameworkDocument:
 
 
 def _are_documents(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(hasattr(one, "page_content") for one in value)
+    return isinstance(value, (list, tuple)) and all(hasattr(document, "page_content") for document in value)
 
 
 def _with_depth(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:

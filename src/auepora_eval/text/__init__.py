@@ -2,8 +2,7 @@
 
 * ``tokenizers``: tokenizers of SQuAD, ROUGE, BLEU and chrF: a plain definition each, and a fast form for
   many texts; ``porter_stem``, equal to nltk's ``PorterStemmer()``
-* ``scripts``, ``script_tokens``: scripts without spaces between words, and their tokens
-* ``terms``: content words of a question, and pairs of neighbours
+* ``scripts``: scripts without spaces between words, and their tokens
 * ``vocabulary``: tokens of many texts as integer ids
 * ``ngrams``: shared, supported and distinct n-grams; the longest common subsequence
 * ``sentences``: sentence splitting, and citations of sentences

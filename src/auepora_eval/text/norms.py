@@ -7,12 +7,9 @@ import string
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from .norm_names import TextNorm
-
-if TYPE_CHECKING:
-    from .tokenizers import Tokenizer
+from .tokenizers import Tokenizer, custom_tokenizer, squad_words, visible_token
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _TO_BLANKS = str.maketrans(dict.fromkeys(f"{string.punctuation}‘’´`", " "))
@@ -20,13 +17,9 @@ _WITHOUT_BLANKS = str.maketrans(dict.fromkeys(" \n"))
 _WITHOUT_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation))
 
 
-def _whole(text: str) -> list[str]:
-    return [text] if text.strip() else []
-
-
 def as_written(text: str) -> list[str]:
     """The whole text as one token; white space alone gives none. Accents are equal however they are encoded."""
-    return _whole(unicodedata.normalize("NFC", text))
+    return [unicodedata.normalize("NFC", text)] if text.strip() else []
 
 
 def lower_case(text: str) -> list[str]:
@@ -37,13 +30,6 @@ def lower_case(text: str) -> list[str]:
 def without_blanks(text: str) -> list[str]:
     """``as_written`` without blanks and line ends."""
     return as_written(text.translate(_WITHOUT_BLANKS))
-
-
-def squad_words(text: str) -> list[str]:
-    """The words of SQuAD's script; the tokenizers are imported where they are needed."""
-    from . import tokenizers
-
-    return tokenizers.squad_words(text)
 
 
 def nq_words(text: str) -> list[str]:
@@ -78,7 +64,6 @@ NORMS: Mapping[TextNorm, Callable[[str], list[str]]] = {
 @lru_cache
 def norm_tokenizer(norm: TextNorm) -> Tokenizer:
     """The tokenizer of a normalisation."""
-    from .tokenizers import custom_tokenizer, visible_token
 
     def words(text: str) -> list[str]:
         return [visible_token(word) for word in NORMS[norm](text)]

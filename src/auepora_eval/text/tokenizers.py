@@ -1,4 +1,4 @@
-"""Tokenizers: a plain definition each, and an equal fast form for many texts; also casefolding, stems, stop words."""
+"""Tokenizers: a plain definition each, and an equal fast form for many texts; casefolding, stems, stop words, terms."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import string
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, product
 
-from .script_tokens import script_tokens
+from .scripts import is_unspaced, script_tokens, word_bounds
 
 # --- the Porter stemmer with nltk's extensions: ``relational`` and ``relate`` become the same ``relat`` --------------
 # The algorithm is M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980: five steps, each a table of
@@ -264,7 +265,7 @@ def unicode_tokens(text: str, *, stem: bool = True) -> list[str]:
             tokens[-1] += character
         else:
             inside = False
-    return [_stem(word) if word.isascii() else word for word in tokens] if stem else tokens
+    return [_stem_latin_token(word)[0] for word in tokens] if stem else tokens
 
 
 def _stem(word: str) -> str:
@@ -307,8 +308,7 @@ class ByteTokenizer:
         if self.prepare is not None:
             ready = self.prepare
             texts = [ready(text) if "\n" in text or not self.only_lines else text for text in texts]
-        # Searching every text takes a fraction of the time of counting the line ends of all.
-        joined = "\n".join([text.replace("\n", " ") if "\n" in text else text for text in texts])
+        joined = "\n".join([text.replace("\n", " ") for text in texts])
         if not joined.isascii():
             if self.compose:  # nothing is composed with a line end
                 joined = unicodedata.normalize("NFC", joined)
@@ -389,9 +389,9 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
         return Tokenizer(
             byte_tokenizer.name, lambda text: plain_words(text, case=case, punctuation=punctuation), byte_tokenizer
         )
-    spellings = [
-        word for article in ("a", "an", "the") for word in (_case_variants(article) if not case else [article])
-    ]
+    spellings = ["a", "an", "the"]
+    if not case:
+        spellings = list(chain.from_iterable(_case_variants(article) for article in spellings))
     return Tokenizer(
         f"{byte_tokenizer.name} without articles",
         lambda text: squad_words(text, case=case, punctuation=punctuation),
@@ -430,10 +430,7 @@ def unspaced_word_tokenizer(words: Tokenizer) -> Tokenizer:
 
 def _case_variants(word: str) -> list[str]:
     """All combinations of upper and lower case of a word."""
-    forms = [""]
-    for letter in word:
-        forms = [form + cased for form in forms for cased in (letter, letter.upper())]
-    return forms
+    return ["".join(form) for form in product(*zip(word, word.upper(), strict=True))]
 
 
 # --- the tokenizer of ROUGE ------------------------------------------------------------------------------------------
@@ -446,23 +443,13 @@ _UNICODE_BYTES = ByteTokenizer("unicode", _table(lower=True), lower=True)
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
-def _stem_token(word: str) -> tuple[str, ...]:
-    return (porter_stem(word) if len(word) > 3 else word,)
-
-
-@lru_cache(maxsize=_CACHED_WORDS)
 def _stem_latin_token(word: str) -> tuple[str, ...]:
     return (_stem(word) if word.isascii() else word,)
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
-def _unicode_token(word: str) -> tuple[str, ...]:
-    return tuple(unicode_tokens(word, stem=False))
-
-
-@lru_cache(maxsize=_CACHED_WORDS)
-def _stem_unicode_token(word: str) -> tuple[str, ...]:
-    return tuple(unicode_tokens(word, stem=True))
+def _unicode_token(stem: bool, word: str) -> tuple[str, ...]:
+    return tuple(unicode_tokens(word, stem=stem))
 
 
 @lru_cache
@@ -470,11 +457,10 @@ def rouge_tokenizer(*, stem: bool = True, script: str = "latin") -> Tokenizer:
     """The tokenizer of ROUGE: ``latin`` equals the rouge-score package, ``unicode`` supports every script."""
     name = f"rouge[{script},{'stemmed' if stem else 'whole'}]"
     if script == "latin":
-        return Tokenizer(
-            name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_BYTES, transform=_stem_token if stem else None
-        )
-    refine = _stem_unicode_token if stem else _unicode_token
-    return Tokenizer(name, lambda text: unicode_tokens(text, stem=stem), _UNICODE_BYTES, transform=refine)
+        transform = _stem_latin_token if stem else None
+        return Tokenizer(name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_BYTES, transform=transform)
+    plain = partial(unicode_tokens, stem=stem)
+    return Tokenizer(name, plain, _UNICODE_BYTES, transform=partial(_unicode_token, stem))
 
 
 # --- the tokenizers of BLEU and chrF ---------------------------------------------------------------------------------
@@ -678,3 +664,29 @@ id ill youre youve youd youll hes shes weve theyre theyve theyd theyll thats the
 
 STOP_WORDS = frozenset(" ".join((_DETERMINERS, _PRONOUNS, _VERBS, _PREPOSITIONS, _CONNECTIVES, _CONTRACTIONS)).split())
 """In lower case and without punctuation, as ``plain_words`` gives words."""
+
+
+def content_terms(text: str) -> set[str]:
+    """Words that are no stop words, in lower case, and pairs of neighbours among them.
+
+    In a script without spaces a character is a word, and a pair is two characters next to each other.
+
+    >>> sorted(content_terms("What is the first episode?"))
+    ['episode', 'first', 'first episode']
+    >>> sorted(content_terms("如何退款？"))
+    ['何', '何退', '如', '如何', '款', '退', '退款']
+    """
+    text = unicodedata.normalize("NFC", text).lower()
+    found: set[str] = set()
+    before, before_end = "", 0
+    for start, end in zip(*word_bounds(text), strict=True):
+        word = text[start:end]
+        if word in STOP_WORDS:
+            continue
+        found.add(word)
+        if not (is_unspaced(before) and is_unspaced(word)):
+            found.add(f"{before} {word}".strip())
+        elif start == before_end:
+            found.add(f"{before}{word}")
+        before, before_end = word, end
+    return found

@@ -365,7 +365,7 @@ class WordStore:
         self._bytes = _grow(self._bytes, int(self._ends[after]))
         # The byte before a token is copied too and set to a blank.
         self._bytes[self._ends[before] : self._ends[after]] = data.take(
-            _concatenate_ranges(starts - 1, starts + lengths)
+            concatenate_ranges(starts - 1, starts + lengths)
         )
         self._bytes[self._ends[before:after]] = BLANK
         self._count = after
@@ -389,16 +389,15 @@ class WordStore:
         return ids[found]
 
     def _taken(self, ids: Positions) -> npt.NDArray[np.uint8]:
-        return self._bytes.take(_concatenate_ranges(self._ends[ids], self._ends[ids + 1]))
+        return self._bytes.take(concatenate_ranges(self._ends[ids], self._ends[ids + 1]))
 
 
-def _concatenate_ranges(starts: Positions, ends: Positions) -> Positions:
+def concatenate_ranges(starts: Positions, ends: Positions) -> Positions:
     """The positions of all ranges from a start to its end, one range after the other."""
     lengths = ends - starts
     bounds = np.cumsum(lengths)
     total = int(bounds[-1]) if len(bounds) else 0
-    places: Positions = np.arange(total) + np.repeat(starts - (bounds - lengths), lengths)
-    return places
+    return np.asarray(np.arange(total) + np.repeat(starts - (bounds - lengths), lengths))
 
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])

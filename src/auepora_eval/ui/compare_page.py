@@ -14,7 +14,6 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ..compare.filters import Condition
 from ..compare.metrics import rank_shared_metrics
 from ..compare.pairing import lookup_metric, selecting_runs, selection_note
 from ..compare.rendering import (
@@ -32,6 +31,7 @@ from ..compare.types import run_labels
 from ..compare.verdicts import parse_margin
 from ..core.results import display_name, judged_coverage, metric_labels, sequential_note
 from ..errors import AueporaError, BadValueError, UnknownMetricError
+from ..queries.filters import Condition
 from ..render.blocks import (
     Block,
     Bullets,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compare.filters import Condition, SampleFilter
-from ..compare.query_table import QueryTable
 from ..core.slices import Rows
 from ..errors import BadValueError
+from ..queries.filters import Condition, SampleFilter
+from ..queries.table import QueryTable
 from ..stats.intervals import Bools, Floats, Ints
 
 SIDE = 7

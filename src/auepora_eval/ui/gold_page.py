@@ -29,10 +29,10 @@ from ..grades.corrections import (
 )
 from ..io.grades import CorrectedGold, CorrectionKind, GoldValue, Proposal, describe_gold
 from ..labels.names import MAX_NAME, MAX_TEXT
+from ..queries.view import GoldMarks
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value
-from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
 from .numbers import metric_number

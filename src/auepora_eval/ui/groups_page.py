@@ -6,8 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from ..compare.failure_groups import LIMITS, METHOD, AnswerRule, FailureGroups, choose_rule, find_failure_groups
 from ..errors import BadValueError
+from ..queries.failure_groups import LIMITS, METHOD, AnswerRule, FailureGroups, choose_rule, find_failure_groups
 from .page_request import PageRequest, page_route
 from .query_list import CAUSE_WORDS, query_table, records_of
 from .workbench import page_message, render_template

@@ -24,8 +24,8 @@ from ..labels.choices import UNCLEAR_KEY, LabelChoice
 from ..labels.items import ShownDocument
 from ..labels.names import MAX_NAME, MAX_TEXT, check_annotator, release_name
 from ..labels.queue import ItemDisagreement, LabelQueue, Submission
+from ..queries.marked_texts import ShownText, show_text
 from .batch_page import batch_url
-from .marked_texts import ShownText, show_text
 from .page_request import Fields, PageRequest, page_route
 from .query_page import show_whole_text
 from .workbench import describe_error, make_url, render_template

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from ..errors import BadValueError
 from ..labels.queue import LabelQueue
+from ..queries.filters import SampleFilter
 from ..store.records import RunRecord
 from .workbench import Workbench, make_url
 
@@ -62,6 +63,11 @@ class Fields(QueryParams):
             return float(text) if text else None
         except ValueError as error:
             raise BadValueError(f"{name} must be a number, not {text!r:.60}") from error
+
+    def sample_filter(self) -> SampleFilter:
+        """The filter of queries: the fields ``q``, ``where`` and ``sort``."""
+        where = [text for text in self.getlist("where") if text.strip()]
+        return SampleFilter.parse(self.get("q", ""), where, self.get("sort", ""))
 
     def page(self) -> int:
         """The page of a list, from 1; 404 for a number of more than nine digits, which no list has."""

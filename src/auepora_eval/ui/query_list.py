@@ -14,24 +14,21 @@ import numpy as np
 from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from ..compare.columns import ANSWERS, SECONDS, RunColumns, read_samples
-from ..compare.filters import (
-    CAUSE_GROUPS,
-    Condition,
-    QueryRow,
-    SampleFilter,
-    list_rows,
-    parse_condition,
-    parse_name,
-    shown_metrics,
-    split_condition,
-)
-from ..compare.queries import Cause, opposite_cause
-from ..compare.query_table import QueryTable
+from ..compare.queries import Cause
 from ..compare.stores import chunker_versions
 from ..core.slices import Rows
 from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
+from ..queries.columns import ANSWERS, SECONDS, RunColumns, read_samples
+from ..queries.filters import (
+    CAUSE_GROUPS,
+    Condition,
+    SampleFilter,
+    parse_condition,
+    parse_name,
+)
+from ..queries.rows import QueryRow, list_rows, shown_metrics
+from ..queries.table import QueryTable
 from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool, return_free_memory
 from ..store.records import RunRecord
@@ -39,7 +36,6 @@ from .difference_strip import difference_strip, replace_change
 from .numbers import with_minus
 from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
-from .run_filter import TERM
 from .workbench import Workbench, find_position, make_url, render_template
 
 SIZES = (12, 8, 50, 200)
@@ -100,7 +96,7 @@ def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
 
 def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
     """The one or two runs of an address."""
-    records = [workbench.find(one) for one in params.getlist("run")]
+    records = [workbench.find(run_id) for run_id in params.getlist("run")]
     if not records:
         raise BadValueError("the address needs the parameter 'run', the id of a run; a second one compares two")
     if len({record.run_id for record in records}) < len(records):
@@ -118,49 +114,6 @@ def chunks_note(records: Sequence[RunRecord]) -> str:
         f"The runs have different chunks (chunker_version {versions[0]} and {versions[1]}): metrics that go by the ids "
         "of chunks cannot be compared."
     )
-
-
-# --- the same queries when two runs change places --------------------------------------------------------------------
-
-_SWAPPED_WORDS = {"better": "worse", "a-only": "b-only"}
-_SWAPPED_WORDS |= {new: old for old, new in _SWAPPED_WORDS.items()}
-_SWAPPED_HITS = {"lost": "gained", "regression": "gained", "gained": "lost", "draw": "draw"}
-
-
-def swap_runs(found: SampleFilter) -> SampleFilter:
-    """The filter that gives the same queries when the runs A and B change places.
-
-    Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
-    """
-    swapped = (_swap_condition(condition) for condition in found.conditions)
-    return SampleFilter(found.search, tuple(one for one in swapped if one is not None), _swap_sort(found.sort))
-
-
-def _swap_condition(one: Condition) -> Condition | None:
-    if one.field in ("label", "term", "cluster", "id", "set"):
-        return one
-    if one.run == "diff":
-        value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
-        return replace(one, operator=one.operator.translate(str.maketrans("<>", "><")), value=value)
-    if one.field == "change":
-        return replace(one, value=opposite_cause(Cause(one.word.replace("-", "_"))).value)
-    if one.field == "metric" and one.word in _PAIR_VALUES:
-        _, colon, detail = one.value.partition(":")
-        return replace(one, value=f"{_SWAPPED_WORDS.get(one.word, one.word)}{colon}{detail}")
-    if one.field == "hit" and one.word not in ("hit", "miss"):
-        return replace(one, value=_SWAPPED_HITS[one.word]) if one.word in _SWAPPED_HITS else None
-    return replace(one, run="" if one.run == "A" else "A")
-
-
-def _swap_sort(sort: str) -> str:
-    key = sort.removeprefix("-")
-    if key in ("", "order", "id", "question"):
-        return sort
-    field, name, run = parse_name(key)
-    if run == "diff":
-        return key if sort != key else f"-{key}"
-    text = Condition(field, name, "" if run == "A" else "A").key
-    return sort.replace(key, text)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -207,7 +160,7 @@ class QueryListPage:
         self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
         self.runs = [record.run_id for record in self.records]
-        self.filter = SampleFilter.from_params(params)
+        self.filter = params.sample_filter()
         self.table = query_table(self.workbench, self.records)
         self.error = ""
         """Why the condition of the menu is left out."""
@@ -215,7 +168,7 @@ class QueryListPage:
         """Whether outputs are still being read, so that rows may be missing."""
         self._waits = "fragment" not in params or "wait" in params
         try:
-            added = _with_addition(_with_typed(self.filter), params)
+            added = _with_addition(self.filter.with_typed(), params)
             self.rows, self.filter = self._find_rows(added), added
         except BadValueError as error:
             if not ("add" in params and "fragment" in params):
@@ -313,8 +266,8 @@ class QueryListPage:
                 self.filter, conditions=tuple(other for other in self.filter.conditions if other != condition)
             )
             found.append((chip.text, len(rest.rows(self.table)), chip.url))
-        found.sort(key=lambda one: -one[1])
-        return [one for one in found[:1] if one[1]]
+        found.sort(key=lambda option: -option[1])
+        return [option for option in found[:1] if option[1]]
 
     @property
     def chips(self) -> list[FilterChip]:
@@ -366,7 +319,7 @@ class QueryListPage:
 
     def is_higher_better(self, name: str) -> bool:
         """Whether a higher score of a metric is better."""
-        column = next((one for run in reversed(self.table.runs) if (one := run.scores(name)) is not None), None)
+        column = self.table.last_scores(name)
         return column is None or column.meta.higher_score_is_better
 
     # --- the table ---
@@ -448,7 +401,7 @@ class QueryListPage:
         if two:
             found[2][1].extend(_HIT_VALUES)
             found.append(("change", [cause.value.replace("_", "-") for cause in Cause]))
-        if any(result.details.get("causes") for run in self.table.runs for result in run.results.values()):
+        if any(result.details.causes for result in self.table.results.values()):
             found.append(("cause", list(CAUSE_GROUPS)))
         found.append(("seconds", []))
         for run in self.table.runs:
@@ -537,7 +490,7 @@ class FilterChips:
             }
             listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
             listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
-            yield self.page.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
+            yield self.page.table.metric_labels[name], [chip for chip in listed if self._is_valid(chip[1])]
             changes = [Condition("metric", name, value=word) for word in ("worse", "better")]
             is_small = len(self.page.table) <= SMALL
             is_changed = self.may_read and any(change in self.page.filter.conditions for change in changes)
@@ -557,7 +510,7 @@ class FilterChips:
         if self.page.has_gold:
             states.append((f"no gold{last}", Condition("rank", value="none")))
         if not two:
-            if any(result.details.get("causes") for result in self.page.table.runs[0].results.values()):
+            if any(result.details.causes for result in self.page.table.runs[0].results.values()):
                 states = [(word.replace("-", " "), Condition("cause", value=word)) for word in CAUSE_GROUPS]
                 states = [state for state in states if self._is_valid(state[1])]
             if name:
@@ -607,19 +560,6 @@ def _difference(first: float | None, last: float | None, change: str) -> ListCel
         return ListCell("= 0", "muted", change)
     sign, tone = ("▲", "better") if change == "better" else ("▼", "worse")
     return ListCell(with_minus(f"{sign} {last - first:+.2f}"), tone, change)
-
-
-def _with_typed(found: SampleFilter) -> SampleFilter:
-    """The filter with the conditions among the words of its search; what is in quotes stays a phrase."""
-    words: list[str] = []
-    typed: list[str] = []
-    for term in TERM.findall(found.search):
-        is_condition = not term.startswith('"') and split_condition(term) is not None
-        (typed if is_condition else words).append(term)
-    if not typed:
-        return found
-    conditions = dict.fromkeys([*found.conditions, *map(parse_condition, typed)])
-    return replace(found, search=" ".join(words), conditions=tuple(conditions))
 
 
 def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:

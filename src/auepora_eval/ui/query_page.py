@@ -10,14 +10,14 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from ..compare.filters import Condition, SampleFilter
 from ..grades.corrections import runs_of_dataset
+from ..queries.filters import Condition
+from ..queries.marked_texts import Mark, content_words, reference_marks, split_marks, split_pieces
+from ..queries.view import GoldMarks
 from ..render.html import shorten
-from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import sample_at
 from .gold_page import sample_proposals, scores_before
-from .marked_texts import Mark, content_words, reference_marks, split_marks, split_pieces
 from .page_request import PageRequest, page_route
 from .query_list import chunks_note, query_table
 from .query_parts import MARK_LABELS, MAX_WORDS_LENGTH, support_marks, to_text, turn_text
@@ -56,7 +56,7 @@ def query_page(request: PageRequest) -> HTMLResponse:
         to_text=to_text,
         neighbours=neighbours(request, runs, address),
         cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=sample.cluster))),
-        conditions=SampleFilter.from_params(request.parameters).conditions,
+        conditions=request.parameters.sample_filter().conditions,
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
         num_others=len(_other_records(workbench, first.record, set(address.runs))),
         proposals=sample_proposals(workbench, first.record, sample, address.with_sample(address.sample_id)),
@@ -74,7 +74,7 @@ def neighbours(request: PageRequest, runs: Sequence[QueryRun], address: QueryAdd
     workbench = request.workbench
     if address.filters or len({run.record.fingerprint for run in runs}) > 1:
         table = query_table(workbench, [run.record for run in runs])
-        rows = SampleFilter.from_params(request.parameters).rows(table)
+        rows = request.parameters.sample_filter().rows(table)
         found = np.flatnonzero(rows == table.row_of(address.sample_id)).tolist()
         place, total = found[0] if found else None, len(rows)
 
@@ -149,7 +149,7 @@ def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
 
 def _other_records(workbench: Workbench, record: RunRecord, shown: Set[str]) -> list[RunRecord]:
     """The runs of the same dataset that are not shown."""
-    return [one for one in runs_of_dataset(workbench.store, record.fingerprint) if one.run_id not in shown]
+    return [other for other in runs_of_dataset(workbench.store, record.fingerprint) if other.run_id not in shown]
 
 
 def other_runs(request: PageRequest) -> HTMLResponse:
@@ -163,18 +163,18 @@ def other_runs(request: PageRequest) -> HTMLResponse:
     listed = _other_records(workbench, record, shown)
     sample = sample_at(workbench.store, record, position)
     rows = []
-    for one in listed[:MAX_OTHER_RUNS]:
-        output = stored_output(workbench.store, one, position)
-        gold = GoldMarks(sample, plan_conventions(one).match)
+    for other in listed[:MAX_OTHER_RUNS]:
+        output = stored_output(workbench.store, other, position)
+        gold = GoldMarks(sample, plan_conventions(other).match)
         rows.append(
             {
-                "record": one,
+                "record": other,
                 "output": output,
                 "is_refusal": output is not None and is_refusal(sample, output),
                 "text": "" if output is None else shorten(output.error or answer_text(output), 200),
                 "rank": None if output is None else gold.first_rank([item.doc for item in output.retrieved]),
-                "address": address.with_runs([one.run_id]),
-                "compare": address.with_runs([record.run_id, one.run_id]),
+                "address": address.with_runs([other.run_id]),
+                "compare": address.with_runs([record.run_id, other.run_id]),
             }
         )
     has_gold = any(level > 0 for level in GoldMarks(sample).levels.values())

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..compare.columns import ScoreColumn
 from ..compare.match import coarsest
 from ..compare.metrics import headline_order
 from ..compare.pairing import comparable_signature, result_match, without_top_k
@@ -16,15 +15,24 @@ from ..core.conventions import Match
 from ..core.derivation import format_subject
 from ..core.metrics_base import apply_failure_policy
 from ..core.results import display_name, metric_labels, to_json_value
-from ..core.types import MetricResult, Response, SystemOutputs, TargetCategory
+from ..core.types import Response, SystemOutputs, TargetCategory
 from ..features.matching import MATCH_WORDS
+from ..queries.columns import ScoreColumn
+from ..queries.marked_texts import (
+    PIECE_LENGTH,
+    Mark,
+    ShownText,
+    TextPart,
+    reference_marks,
+    show_text,
+    shown_end,
+    split_marks,
+)
+from ..queries.view import ClaimVerdict, SentenceIndex, first_ranks, judged_claims, judgement_fields, unsupported_words
 from ..render.blocks import Cell
 from ..render.html import pluralize, shorten
-from ..report.browser.gold_marks import first_ranks
-from ..report.browser.listing import ClaimVerdict, SentenceIndex, judged_claims, judgement_fields, unsupported_words
 from ..text.scripts import is_unspaced
 from .gold_page import document_key
-from .marked_texts import PIECE_LENGTH, Mark, ShownText, TextPart, reference_marks, show_text, shown_end, split_marks
 from .numbers import metric_difference, metric_number, with_minus
 from .query_run import MAX_RUNS, QueryAddress, QueryRun, is_refusal
 from .run_rows import derivation_url
@@ -86,7 +94,7 @@ def turn_text(turn: Any) -> str:
 def sentence_citations(sentence: Mapping[str, Any]) -> list[str]:
     """The ids that a sentence of an answer cites."""
     listed = sentence.get("citations")
-    return [str(one) for one in listed] if isinstance(listed, list | tuple) else []
+    return [str(citation) for citation in listed] if isinstance(listed, list | tuple) else []
 
 
 def find_citation(run: QueryRun, doc_id: str) -> tuple[str, int | None]:
@@ -160,7 +168,7 @@ def _join_metrics(verdicts: Sequence[ClaimVerdict], labels: Mapping[str, str]) -
     metrics: dict[ClaimVerdict, list[str]] = {}
     for verdict in verdicts:
         metrics.setdefault(replace(verdict, metric=""), []).append(labels.get(verdict.metric, verdict.metric))
-    return [replace(one, metric=", ".join(dict.fromkeys(names))) for one, names in metrics.items()]
+    return [replace(verdict, metric=", ".join(dict.fromkeys(names))) for verdict, names in metrics.items()]
 
 
 def answer_segments(
@@ -256,27 +264,34 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
     names = dict.fromkeys(name for run in runs for name in run.columns.results)
     rows = []
     for name in names:
-        columns = [None if run.position is None else run.columns.scores(name) for run in runs]
+        columns = [run.scores(name) for run in runs]
         known = [column for column in columns if column is not None]
         if not known:
             continue
-        label, match = display_name(known[0].result), coarsest([result_match(one.result) for one in known])
-        found = [
-            (None, "") if column is None or run.position is None else column.score_at(run.position)
-            for column, run in zip(columns, runs, strict=True)
-        ]
+        label, match = display_name(known[0].result), coarsest([result_match(column.result) for column in known])
+        found = [run.score(name) for run in runs]
         is_mixed = any(result_match(column.result) != match for column in known)
         again = _matched_scores(runs, found, name, match) if is_mixed else []
         if again:
             found, label = again, f"{label}, gold matched by {MATCH_WORDS[match]}"
         cells = [
-            _score_cell(run, name, *one) | {"before": old.get(name, "")}
-            for run, old, one in zip(runs, before, found, strict=True)
+            _score_cell(run, name, *score) | {"before": old.get(name, "")}
+            for run, old, score in zip(runs, before, found, strict=True)
         ]
         is_skipped = all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found)
         difference = _difference(known, [value for value, _ in found], is_alike=bool(again))
         lower = not known[0].meta.higher_score_is_better
-        rows.append(QueryScore(name, label, known[0].result.target, lower, is_skipped, cells, difference))
+        rows.append(
+            QueryScore(
+                name=name,
+                metric=label,
+                target=known[0].result.target,
+                lower_is_better=lower,
+                is_skipped=is_skipped,
+                cells=cells,
+                difference=difference,
+            )
+        )
     return rows
 
 
@@ -303,18 +318,14 @@ def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> 
     if not outcome or run.sample is None:
         return cell
     cell["derivation"] = derivation_url(run.record, name, run.sample.sample_id)
-    number = "" if value is None else score_number(run.columns.results[name], value)
+    # Two decimals for metrics from 0 to 1, else as the metric is written.
+    number = "" if value is None else metric_number(replace(run.columns.results[name], interval=None), value)
     if outcome == "scored":
         return cell | {"text": number or "n/a", "outcome": ""}
     status, _, reason = outcome.partition(":")
     words = f"{status.replace('_', ' ')}: {reason}" if reason else status.replace("_", " ")
     words = f"{words}, counted as" if number else words
     return cell | {"text": number or "–", "tone": "muted" if status == "skipped" else "bad", "outcome": words}
-
-
-def score_number(result: MetricResult, value: float) -> str:
-    """The score of one query: two decimals for metrics from 0 to 1, else as the metric is written."""
-    return metric_number(replace(result, interval=None), value)
 
 
 def _difference(

@@ -8,20 +8,20 @@ from functools import cached_property
 from typing import Any
 
 from ..compare.chunks import QueryOutput, ranks_by_level
-from ..compare.columns import RunColumns
-from ..compare.filters import SampleFilter
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError
 from ..features.texts import RefusalDetector
 from ..grades.corrections import returned_gold_texts
+from ..queries.columns import RunColumns, ScoreColumn
+from ..queries.filters import SampleFilter, swap_runs
+from ..queries.view import GoldMarks, Hit
 from ..render.html import pluralize
-from ..report.browser.gold_marks import GoldMarks, Hit
 from ..report.explain import in_panel_order
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from .page_request import PageRequest
-from .query_list import run_columns, swap_runs
+from .query_list import run_columns
 from .workbench import Workbench, find_position, make_url, stored_output
 
 MAX_RUNS = 2
@@ -135,6 +135,15 @@ class QueryRun:
         """The run."""
         return self.columns.record
 
+    def scores(self, name: str) -> ScoreColumn | None:
+        """The scores of a metric, where the sample is in the run."""
+        return None if self.position is None else self.columns.scores(name)
+
+    def score(self, name: str) -> tuple[float | None, str]:
+        """The score of the sample and its outcome; no outcome where there is none."""
+        column = self.scores(name)
+        return (None, "") if column is None or self.position is None else column.score_at(self.position)
+
     @cached_property
     def gold(self) -> GoldMarks | None:
         """The gold of the sample in this run."""
@@ -178,7 +187,7 @@ class QueryRun:
         hits = [(levels[doc_id], rank) for doc_id, rank in self.gold_ranks.items()]
         ranks = ranks_by_level(set(levels.values()), hits) if levels else None
         if output is None or sample is None or error is not None:
-            return QueryOutput(1.0, 0.0, None, (), ranks, error)
+            return QueryOutput(failed=1.0, refused=0.0, context=None, answers=(), gold=ranks, error=error)
         context = tuple(doc.doc_id for doc in self.documents)
         return QueryOutput(0.0, float(is_refusal(sample, output)), context, (self.answer,), ranks)
 
@@ -218,7 +227,7 @@ def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, a
     columns = run_columns(workbench, record)
     position = find_position(workbench, record, address.sample_id)
     if position is None:
-        return QueryRun(columns, letter, place, None, None, repeat, None)
+        return QueryRun(columns, letter, place, position, sample=None, repeat=repeat, output=None)
     output = stored_output(workbench.store, record, position, repeat=repeat)
     sample = sample_at(workbench.store, record, position)
-    return QueryRun(columns, letter, place, position, sample, repeat, output)
+    return QueryRun(columns, letter, place, position, sample=sample, repeat=repeat, output=output)

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from ..compare.filters import SampleFilter
 from ..compare.queries import explain_change
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import AueporaError
-from ..render.html import seconds_text
-from ..report.browser.gold_marks import first_ranks, relevance
-from ..report.score_sections import CutOff, cut_offs, timeline
-from ..store.records import plan_conventions
-from ..text.sentences import sentence_spans
-from .marked_texts import (
+from ..queries.filters import SampleFilter
+from ..queries.marked_texts import (
     COMPARED_LENGTH,
     MAX_UNFOLDED,
     Mark,
@@ -30,6 +24,11 @@ from .marked_texts import (
     show_text,
     shown_end,
 )
+from ..queries.view import GoldLine, first_ranks, gold_lines, relevance
+from ..render.html import seconds_text
+from ..report.score_sections import CutOff, cut_offs, timeline
+from ..store.records import plan_conventions
+from ..text.sentences import sentence_spans
 from .query_parts import (
     DOCUMENT_LENGTH,
     MAX_WORDS_LENGTH,
@@ -58,49 +57,6 @@ MAX_CUT_OFF = 50
 DEFAULT_K = 5
 QUESTION_LENGTH, REFERENCE_LENGTH, ANSWER_LENGTH = 280, 400, 440
 """The number of characters shown at first; half as many of a script without spaces, whose characters are wide."""
-RANK_HEIGHT = 80
-"""The height of a document in the drawing between two rankings."""
-
-# --- lines between two rankings ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GoldLine:
-    """A gold document in two rankings: a line between its ranks, or one that ends where a run lost it."""
-
-    first: int | None
-    second: int | None
-
-    @property
-    def kind(self) -> str:
-        """What becomes of the document: ``kept``, ``lost`` or ``found``."""
-        if self.first is None:
-            return "found"
-        return "lost" if self.second is None else "kept"
-
-    def path(self, rows: int) -> str:
-        """The line in a drawing that is 48 wide; ranks that are not among the rows are at its lower edge."""
-        ends = [None if rank is None else _height(rank, rows) for rank in (self.first, self.second)]
-        if ends[1] is None:
-            return f"M0 {ends[0]}H28"
-        if ends[0] is None:
-            return f"M28 {ends[1]}H48"
-        return f"M0 {ends[0]}C24 {ends[0]} 24 {ends[1]} 48 {ends[1]}"
-
-    def cross(self, rows: int) -> str:
-        """The cross at the end of a lost document."""
-        return f"M26 {_height(self.first or 0, rows) - 6}l12 12m0 -12l-12 12" if self.kind == "lost" else ""
-
-
-def _height(rank: int, rows: int) -> int:
-    return RANK_HEIGHT * rows if rank > rows else RANK_HEIGHT * rank - RANK_HEIGHT // 2
-
-
-def gold_lines(first: Mapping[str, int], second: Mapping[str, int], rows: int) -> list[GoldLine]:
-    """The lines between the ranks of gold in two rankings, of those with an end among the rows."""
-    lines = [GoldLine(first.get(doc_id), second.get(doc_id)) for doc_id in dict.fromkeys([*first, *second])]
-    return [line for line in lines if min(line.first or rows + 1, line.second or rows + 1) <= rows]
-
 
 # --- the view ---------------------------------------------------------------------------------------------------------
 
@@ -163,7 +119,7 @@ class QueryView:
             if run.sample is None or run.gold is None:
                 continue
             documents = run.sample.relevant_docs
-            same = next((one for one in entries if one["documents"] == documents), None)
+            same = next((entry for entry in entries if entry["documents"] == documents), None)
             if same is not None:
                 same["letters"].append(run.letter)
                 continue
@@ -179,7 +135,7 @@ class QueryView:
         return {
             "id": doc.doc_id,
             "level": relevance(doc),
-            "ranks": [(*one.gold_rank(doc.doc_id), len(one.documents)) for one in ranked],
+            "ranks": [(*run.gold_rank(doc.doc_id), len(run.documents)) for run in ranked],
             "groups": [", ".join(ids) for ids in run.sample.relevant_groups if doc.doc_id in ids],
             "text": show_words(text, whole, self.words, DOCUMENT_LENGTH),
         }
@@ -259,7 +215,9 @@ class QueryView:
             "letter": run.letter,
             "record": record,
             "output": output,
-            "repeats": [(one + 1, self.address.with_repeat(run.place, one), one == run.repeat) for one in repeats],
+            "repeats": [
+                (repeat + 1, self.address.with_repeat(run.place, repeat), repeat == run.repeat) for repeat in repeats
+            ],
             "judgements": judgements,
             "num_judgements": len(judgements),
             "documents": [],

@@ -6,16 +6,10 @@ import re
 from collections.abc import Sequence, Set
 from typing import Any
 
-from ..compare.columns import RunColumns, gold_ids
-from ..compare.filters import QueryRow, QuerySide
 from ..core.types import Document, UnknownRanking
 from ..io.codec import DocumentRow, SampleRow
-from ..report.browser.gold_marks import GoldMarks
-from ..store.records import plan_conventions
-from ..store.runs import packed_queries, sample_at
-from ..store.texts import PackedOutput
-from ..text.refusal import built_in_patterns, is_refusal
-from .marked_texts import (
+from ..queries.columns import RunColumns, gold_ids
+from ..queries.marked_texts import (
     COMPARED_LENGTH,
     Mark,
     TextPart,
@@ -24,6 +18,12 @@ from .marked_texts import (
     reference_marks,
     split_marks,
 )
+from ..queries.rows import QueryRow, QuerySide
+from ..queries.view import GoldMarks
+from ..store.records import plan_conventions
+from ..store.runs import packed_queries, sample_at
+from ..store.texts import PackedOutput
+from ..text.refusal import built_in_patterns, is_refusal
 from .workbench import stored_output
 
 SHOWN = COMPARED_LENGTH

@@ -16,9 +16,6 @@ from starlette.responses import RedirectResponse, Response
 
 from ..calibration.calibrate import judge_disagreements
 from ..calibration.scores import load_run_scores
-from ..compare.columns import ANSWERED, EMPTY
-from ..compare.filters import Condition, SampleFilter
-from ..compare.query_table import QueryTable
 from ..core.results import display_name, metric_labels
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
@@ -30,6 +27,9 @@ from ..labels.agreement import aggregate_labels
 from ..labels.batch import LabelBatch
 from ..labels.batch_plans import BatchOptions, create_batch, list_batches
 from ..labels.names import MAX_NAME
+from ..queries.columns import ANSWERED, EMPTY
+from ..queries.filters import Condition, SampleFilter
+from ..queries.table import QueryTable
 from ..store.connect import default_labels
 from ..store.records import RunRecord
 from ..store.runs import result_summaries
@@ -278,7 +278,7 @@ def save_set(request: PageRequest) -> Response:
     workbench, form = request.workbench, request.form_fields
     records, name = records_of(workbench, form), form.get("name", "").strip()
     table = query_table(workbench, records)
-    made = SampleFilter.from_params(form).make_set(
+    made = form.sample_filter().make_set(
         table, name, reason=form.get("reason", ""), created_by=form.get("by", "")[:MAX_NAME]
     )
     save_sample_set(workbench.labels, made)
@@ -291,7 +291,7 @@ def open_queue(request: PageRequest) -> Response:
     """Open the answers of a filter as a queue: a batch of picked samples."""
     workbench, form = request.workbench, request.form_fields
     records = records_of(workbench, form)
-    record, table, chosen = records[-1], query_table(workbench, records), SampleFilter.from_params(form)
+    record, table, chosen = records[-1], query_table(workbench, records), form.sample_filter()
     states = table.states(len(records) - 1)
     ids = [table.ids[row] for row in chosen.rows(table).tolist() if states[row] in (ANSWERED, EMPTY)]
     if not ids:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, date
 from typing import Any
 
-from ..compare.filters import quote, quote_value, split_condition, unquote
 from ..core.types import MetricResult
 from ..errors import BadValueError, did_you_mean
+from ..queries.filters import TERM, quote, quote_value, split_condition, unquote
 from ..store.records import RunRecord, RunStatus
 from .page_request import Fields
 
@@ -31,8 +31,6 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
-"""A word, with what is in quotes."""
 _COLON = re.compile(rf"({'|'.join(KEYS)}|config\.[^:=<>!\s]+):")
 
 

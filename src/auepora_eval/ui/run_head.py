@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..compare.filters import CAUSE_GROUPS, Condition
 from ..core.conventions import Signature
 from ..core.results import display_name
 from ..core.scores import Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError
+from ..queries.filters import CAUSE_GROUPS, Condition
 from ..render.html import percentage, pluralize
 from ..report.pages import run_notes, run_verdict
 from ..report.run_sections import CAUSES, GateCheck, StoredRun, wrong_answer_causes

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ..compare.filters import Condition
 from ..compare.metrics import rank_metrics
 from ..core.results import display_name
 from ..core.targets import TARGETS, Target
 from ..core.types import MetricResult, TargetCategory
-from ..render.html import interval_text, reason_counts, value_text
+from ..queries.filters import Condition
+from ..render.html import interval_text, value_text
 from ..report.pages import answers_result
 from ..report.run_sections import StoredRun
 from ..report.score_sections import alternative_values, coverage_notes, interval_flags, value_bar
@@ -123,7 +123,7 @@ def _left_out(record: RunRecord, result: MetricResult) -> dict[str, str] | None:
     """The number of samples without a score, and why; of several reasons the number, and all in the note."""
     reasons: list[tuple[int, str, str]] = []
     for outcome, word in (("skipped", ""), ("failed", "failed: ")):
-        found = reason_counts(result.details, f"{outcome}_")
+        found = result.details.reasons(outcome)
         reasons += [(count, f"{word}{reason}", f"{outcome}:{reason}") for reason, count in found.items()]
         total = result.details.get(f"num_{outcome}", 0)
         if total and not found:

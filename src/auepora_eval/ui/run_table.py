@@ -11,10 +11,10 @@ from typing import Any
 
 from markupsafe import escape
 
-from ..compare.filters import Condition
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..core.results import display_name, metric_labels, system_cost
 from ..core.types import MetricResult
+from ..queries.filters import Condition
 from ..render.html import interval_text, pluralize, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now

@@ -13,9 +13,9 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from ..compare.filters import Condition
 from ..core.results import display_name, sequential_details, two_stage_details
 from ..core.types import MetricResult, TargetCategory
+from ..queries.filters import Condition
 from ..render.blocks import Figure, ReportSection
 from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas

@@ -136,7 +136,7 @@ def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collec
                 own.append({labels[name]: points})
         names = list(shared)
         together = [{name: shared[name] for name in names[i : i + MAX_LINES]} for i in range(0, len(names), MAX_LINES)]
-        views += [_line_panel(one, clean_label(axis), clean_label(group)) for one in [*together, *own]]
+        views += [_line_panel(panel, clean_label(axis), clean_label(group)) for panel in [*together, *own]]
     if not views:
         return Chart(message_spec(heading, "no point of a line has a value"))
     more = [f"{len(views) - MAX_PANELS} more panels not drawn"] if len(views) > MAX_PANELS else []
@@ -215,21 +215,21 @@ def trend_chart(lines: Mapping[str, Sequence[Row]], name: str, *, title: str | N
     every = sorted(chain.from_iterable(shown.values()), key=lambda point: str(point.get("time")))
     if not every:
         return Chart(message_spec(heading, f"no run has a value of {clean_label(name)}"))
-    places = {id(one): float(place) for place, one in enumerate(every, 1)}
+    places = {id(point): float(place) for place, point in enumerate(every, 1)}
     labels = dict(zip(shown, unique_labels(shown), strict=True))
     curves: dict[str, list[Row]] = {}
     breaks: list[tuple[float, str]] = []
     for line, points in shown.items():
         drawn = curves.setdefault(labels[line], [])
-        for one in sorted(points, key=lambda one: places[id(one)]):
-            at = places[id(one)]
-            if one.get("change") and drawn:
+        for row in sorted(points, key=lambda row: places[id(row)]):
+            at = places[id(row)]
+            if row.get("change") and drawn:
                 drawn.append({"at": at - 0.5})
-                breaks.append((at - 0.5, f"{_day(one)} {labels[line]}: {clean_label(one['change'])}"))
-            drawn.append({**one, "at": at})
+                breaks.append((at - 0.5, f"{_day(row)} {labels[line]}: {clean_label(row['change'])}"))
+            drawn.append({**row, "at": at})
     breaks.sort()
     ends = " to ".join(dict.fromkeys([_day(every[0]), _day(every[-1])]))
-    names = {places[id(one)]: f"{clean_label(one.get('run'))}, {clean_label(one.get('time'))}" for one in every}
+    names = {places[id(point)]: f"{clean_label(point.get('run'))}, {clean_label(point.get('time'))}" for point in every}
     panel = _line_panel(
         {line: some for line, some in curves.items() if some}, f"runs in order of time, {ends}", "", names
     )
@@ -237,7 +237,7 @@ def trend_chart(lines: Mapping[str, Sequence[Row]], name: str, *, title: str | N
     subtitle = [f"{number}: {text}" for number, (_, text) in enumerate(breaks[:MAX_BREAKS], 1)]
     subtitle += [f"and {pluralize(len(breaks) - MAX_BREAKS, 'more change')}"] if len(breaks) > MAX_BREAKS else []
     rest = list(lines)[MAX_LINES:]
-    subtitle += [f"not drawn: {list_first([clean_label(one) for one in rest], 'dataset')}"] if rest else []
+    subtitle += [f"not drawn: {list_first([clean_label(name) for name in rest], 'dataset')}"] if rest else []
     if breaks:
         along = panel["layer"][-1]["encoding"]["x"]
         marks = [(at, str(number)) for number, (at, _) in enumerate(breaks[:MAX_BREAKS], 1)]
@@ -508,7 +508,7 @@ def _values_by_run(values: Values) -> tuple[dict[str, Floats], dict[str, int]]:
     missing: dict[str, int] = {}
     for run, run_values in list(by_run.items())[:_MAX_RUNS]:
         name = clean_label(run)
-        drawn = [one for one in map(finite_number, run_values) if one is not None]
+        drawn = [value for value in map(finite_number, run_values) if value is not None]
         missing[name] = len(run_values) - len(drawn)
         if drawn:
             drawable[name] = np.array(drawn, dtype=np.float64)

@@ -77,9 +77,9 @@ def format_number(value: float) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
-def pluralize(count: int, one: str, several: str | None = None) -> str:
+def pluralize(count: int, singular: str, several: str | None = None) -> str:
     """``1 query``, ``1,200 queries``."""
-    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+    return f"{count:,} {singular if count == 1 else several or f'{singular}s'}"
 
 
 def describe(parts: Sequence[str]) -> str:

@@ -72,8 +72,8 @@ def scatter_chart(
     """
     heading = clean_label(title or f"{name}, query by query")
     pairs = [
-        (x, y, one)
-        for x, y, one in zip(map(finite_number, a), map(finite_number, b), ids, strict=True)
+        (x, y, sample_id)
+        for x, y, sample_id in zip(map(finite_number, a), map(finite_number, b), ids, strict=True)
         if x is not None and y is not None
     ]
     if not pairs:
@@ -216,7 +216,7 @@ def wins_losses_chart(
         right.append({"name": label, "at": wins, "text": f"{wins:,} · {draws:,} the same"})
         parts.append(f"{label}: {wins:,} won, {losses + regressions:,} lost, {draws:,} the same")
     shown = {won: GOOD, lost: BAD, **({gone: SERIES[3]} if any(bar["side"] == gone for bar in bars) else {})}
-    most = max([1, *(abs(one["at"]) for one in [*left, *right])])
+    most = max([1, *(abs(bar["at"]) for bar in [*left, *right])])
     # Room for the numbers beyond the bars.
     along = number_channel("from", AxisRange(-1.35 * most, 1.35 * most, (0.0,), "d"), labels=False)
     across = band_channel("name", labels)
@@ -261,7 +261,9 @@ def causes_chart(shares: Mapping[str, Any], *, title: str = "Why answers were wr
     """
     heading = clean_label(title)
     shown_causes = dict(list(shares.items())[:_MAX_CAUSES])
-    parts = {name: dict(one) if isinstance(one, Mapping) else _bare_number(one) for name, one in shown_causes.items()}
+    parts = {
+        name: dict(cause) if isinstance(cause, Mapping) else _bare_number(cause) for name, cause in shown_causes.items()
+    }
     total = sum(finite_number(part.get("count")) or 0.0 for part in parts.values())
     rows: list[Json] = []
     for label, part in zip(unique_labels(parts), parts.values(), strict=True):

@@ -352,8 +352,8 @@ class Layer:
         if isinstance(scale, BandScale):
             start = scale.left(row[self.encoding[name]["field"]])
             return start, start + scale.width
-        one, other = sorted([self._position(name, row), self._position(f"{name}2", row)])
-        return one, other
+        low, high = sorted([self._position(name, row), self._position(f"{name}2", row)])
+        return low, high
 
     def _text(self, row: Row) -> str:
         size = self.mark.get("fontSize", TEXT_SIZE)
@@ -518,8 +518,8 @@ class ChartView:
         """Its layers, on their scales."""
         x, y = self._scale("x"), self._scale("y")
         return [
-            Layer(one["mark"], one["encoding"], one["data"]["values"], x, y, self.width, self.height, self.paint)
-            for one in self.spec["layer"]
+            Layer(layer["mark"], layer["encoding"], layer["data"]["values"], x, y, self.width, self.height, self.paint)
+            for layer in self.spec["layer"]
         ]
 
     @cached_property
@@ -669,8 +669,8 @@ def _thin_labels(labels: list[_AxisLabel], name: str) -> list[_AxisLabel]:
     """Drop every other number label while two would overlap."""
     kept = labels
     while len(kept) > 2 and any(
-        abs(other.at - one.at) < ((one.width + other.width) / 2 + _LABEL_GAP if name == "x" else TEXT_SIZE)
-        for one, other in pairwise(kept)
+        abs(other.at - label.at) < ((label.width + other.width) / 2 + _LABEL_GAP if name == "x" else TEXT_SIZE)
+        for label, other in pairwise(kept)
     ):
         kept = kept[::2]
     return kept
@@ -754,7 +754,7 @@ def plot_width(spec: Mapping[str, Any], width: float) -> float:
 
 
 def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[ChartView]:
-    return [ChartView(one, float(one["width"]) if inner is None else inner, paint) for one in spec["vconcat"]]
+    return [ChartView(view, float(view["width"]) if inner is None else inner, paint) for view in spec["vconcat"]]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:

@@ -1,7 +1,7 @@
 """The query browser of a report: samples, outputs and judgements, packed into the page.
 
-* ``pack``: builds the page fragment
-* ``listing``: the stored queries as columns and JSON in compressed blocks; marks of hits, unsupported
-  words and gold passages
+* ``listing``: which queries are listed, their columns, and the page fragment
+* ``query_json``: one query as JSON
+* ``pack``: compressed blocks
 * ``assets/``: the script and the style sheet
 """

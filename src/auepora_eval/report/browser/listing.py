@@ -1,523 +1,415 @@
-"""Queries of the browser as typed columns and JSON with short keys, packed into compressed blocks."""
+"""The list of queries of a report: which are listed, their columns, and the page fragment."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
-import re
-import zlib
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, groupby
-from typing import Any, NamedTuple
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ...compare.columns import Bytes, score_columns
-from ...compare.pairing import lookup_metric
+from ...compare.queries import compare_queries
+from ...compare.stores import TEXT_MATCHES
 from ...compare.types import QueryComparison
-from ...core.results import Results, to_json_value
-from ...core.scores import MarkedSpan, marked_answers
-from ...core.slices import Rows, group_names
+from ...core.scores import Status
+from ...core.slices import Rows
 from ...core.targets import TARGETS
-from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
-from ...store.records import RunRecord, StoredOutput, plain_value, plan_conventions
+from ...core.types import EvaluationSample
+from ...errors import AueporaError, BadValueError
+from ...queries.columns import SECONDS, Bytes, RunColumns, ScoreColumn
+from ...queries.rows import shown_metrics
+from ...queries.table import HITS, QueryTable, hit_codes
+from ...queries.view import GoldMarks, judgement_fields
+from ...render.blocks import PageFragment
+from ...stats.intervals import Floats
+from ...store.records import RunRecord, StoredOutput, plan_conventions
 from ...store.rows import StoredJudgement
-from ...text.sentences import sentence_spans
-from ...text.tokenizers import plain_words
-from .gold_marks import GoldMarks, Ranges, relevance
+from ...store.runs import RunStore, iter_samples
+from .pack import MIME, BlockWriter, ColumnBuffer, DataBlock, DocumentTexts, compact_codes, compress_block, json_bytes
+from .query_json import NumberOf, output_json, query_json, sample_json
 
-# --- marks: unsupported words and spans of an answer -----------------------------------------------------------------
-
-_TOKEN = re.compile(r"\S+")
-_NON_BMP = re.compile("[\U00010000-\U0010ffff]")
-
-
-def utf16_ranges(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Convert character ranges to UTF-16 ranges: characters outside the BMP take two units."""
-    if text.isascii():
-        return list(ranges)
-    wide = [match.start() for match in _NON_BMP.finditer(text)]
-    return [(start + bisect_left(wide, start), end + bisect_left(wide, end)) for start, end in ranges]
-
-
-# --- unsupported words -----------------------------------------------------------------------------------------------
+SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
+"""The parts of the script, in dependency order."""
+MAX_QUERIES = 20_000
+"""Up to this number all queries are listed."""
+SAMPLE_SIZE = 10_000
+"""How many of more queries are listed without ``--all-queries``."""
+MAX_START_LENGTH = 200
+"""The number of characters of a question in the list."""
+MAX_VALUES, MAX_LABELS = 80, 16
+_LOST = [1 + HITS.index("loss"), 1 + HITS.index("regression")]
+_WON = [1 + HITS.index("win"), 1 + HITS.index("gained")]
 
 
-@lru_cache(maxsize=1 << 16)
-def _word(token: str) -> str:
-    """A white-space token as a normalised word; empty where it is only punctuation."""
-    return "".join(plain_words(token))
+def build_browser(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    *,
+    all_queries: bool = False,
+    linked: Collection[str] = (),
+    main: str | None = None,
+    compared: Mapping[str, Sequence[QueryComparison]] | None = None,
+    side_by_side: bool = False,
+) -> PageFragment:
+    """The browser of the queries of one or several stored runs.
 
-
-def word_support(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
-    """``unsupported_words`` with UTF-16 ranges."""
-    support = unsupported_words(output)
-    if support is None or output.response is None:
-        return None
-    missing, count, ranges = support
-    return missing, count, utf16_ranges(output.response.text, ranges)
-
-
-def unsupported_words(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
-    """How many words of an answer occur in no document, as ``support_density`` counts them, of how many, and where.
-
-    Adjacent words are one range.
-    ``None`` where it is unknown: no answer, a failure, documents without text.
+    Several runs are compared with the first. Queries are matched by id: runs over different
+    datasets are shown together, each with its own gold. Of more than 20,000 queries a part is listed, unless
+    ``all_queries`` is set: ``linked`` ids, failures, queries that changed by the ``main`` metric, and others.
+    ``compared`` has the queries of runs that were compared with the first before, by run id. ``side_by_side`` shows a
+    query in all runs at once, instead of in two. The data is read from the store while it is written.
     """
-    if output.response is None or output.error is not None or isinstance(output.retrieved, UnknownRanking):
-        return None
-    texts = [item.doc.text for item in output.retrieved]
-    if texts and not any(texts):
-        return None
-    answer = output.response.text
-    tokens = [(word, *token.span()) for token in _TOKEN.finditer(answer) if (word := _word(token[0]))]
-    unknown = {word for word, _, _ in tokens}.difference(plain_words("\n".join(texts)))
-    ranges: Ranges = []
-    missing = 0
-    for is_unknown, group in groupby(tokens, key=lambda one: one[0] in unknown):
-        words = list(group)
-        if is_unknown:
-            missing += len(words)
-            ranges.append((words[0][1], words[-1][2]))
-    return missing, len(tokens), ranges
+    from markupsafe import Markup
+
+    html = Markup(
+        '<noscript><p class="qb-note">The list of queries needs JavaScript; the page loads nothing from anywhere.</p>'
+        "</noscript>"
+    )
+    listing = QueryListing(store, records, compared or {}, side_by_side=side_by_side)
+    if not all_queries and listing.count > MAX_QUERIES:
+        html = Markup('<p class="qb-note">{}</p>').format(listing.choose(SAMPLE_SIZE, linked, main)) + html
+    return PageFragment(html, _asset("browser.css"), _script(), listing.data_blocks())
 
 
-# --- the sentence of some texts that is closest to a statement -------------------------------------------------------
-
-_MAX_INDEXED_LENGTH = 20_000
-
-
-class ClosestSentence(NamedTuple):
-    """The place of a sentence, and how many of the words of a statement it has."""
-
-    text: int
-    """The index of its text."""
-    start: int
-    end: int
-    shared: int
-    words: int
-    """The number of distinct words of the statement."""
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
 
 
-class SentenceIndex:
-    """The sentences of some texts by their words."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._places = [
-            (number, start, end)
-            for number, text in enumerate(texts)
-            for start, end in sentence_spans(text[:_MAX_INDEXED_LENGTH])
-        ]
-        self._sizes: list[int] = []
-        self._sentences_with: dict[str, list[int]] = {}
-        for index, (number, start, end) in enumerate(self._places):
-            words = frozenset(plain_words(texts[number][start:end]))
-            self._sizes.append(len(words))
-            for word in words:
-                self._sentences_with.setdefault(word, []).append(index)
-
-    def closest(self, statement: str) -> ClosestSentence | None:
-        """The sentence that shares most words with a statement; a word counts less the more sentences have it.
-
-        ``None`` where no sentence shares a word.
-        """
-        words = frozenset(plain_words(statement))
-        weights: dict[int, float] = {}
-        shared: Counter[int] = Counter()
-        for word in words:
-            sentences = self._sentences_with.get(word, ())
-            shared.update(sentences)
-            for index in sentences:
-                weights[index] = weights.get(index, 0.0) + 1 / len(sentences)
-        if not weights:
-            return None
-        best = max(weights, key=lambda index: (round(weights[index], 9), -self._sizes[index], -index))
-        return ClosestSentence(*self._places[best], shared[best], len(words))
+def _script() -> str:
+    parts = [_asset(f"{name}.js") for name in SCRIPTS]
+    return "\n".join(['(() => {\n"use strict";', *parts, "})();\n"])
 
 
-# --- claims of an answer ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimVerdict:
-    """What one judge says about a claim."""
-
-    metric: str
-    critic: str
-    label: str
-    rationale: str
-    source: str = ""
-    """What the claim was compared with, such as "the documents"."""
-
-
-def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: str) -> dict[str, list[ClaimVerdict]]:
-    """The claims of an answer with their verdicts: those that a judge extracted, or sentences that it verified."""
-    rows = [row for row in judgements if row.repeat == repeat and row.reason is None]
-    claims: dict[str, list[ClaimVerdict]] = {}
-    for row in rows:
-        about, reply = row.body.get("about") or {}, row.body.get("answer") or {}
-        if about.get("of") == "the answer" and isinstance(reply.get("claims"), list):
-            claims |= {one.strip(): [] for one in reply["claims"] if isinstance(one, str) and one.strip()}
-    for row in rows:
-        about, reply = row.body.get("about") or {}, row.body.get("answer") or {}
-        statements, verdicts = about.get("statements"), reply.get("verdicts")
-        if not isinstance(statements, list) or not isinstance(verdicts, list) or about.get("of") == "the answer":
-            continue
-        by_number = {verdict.get("number"): verdict for verdict in verdicts if isinstance(verdict, dict)}
-        for number, statement in enumerate(statements, 1):
-            if not isinstance(statement, str) or (statement not in claims and statement not in answer):
-                continue
-            verdict = by_number.get(number, {})
-            label = str(verdict.get("verdict", "no verdict"))
-            why, source = str(verdict.get("why", "")), str(about.get("of") or "")
-            one = ClaimVerdict(row.metric, row.critic, label, why, source)
-            claims.setdefault(statement, []).append(one)
-    return claims
-
-
-def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:
-    """The ranges that a metric marks in an answer, with their probabilities."""
-    ranges = utf16_ranges(answer, [(span.start, span.end) for span in spans])
-    return [(start, end, span.probability) for (start, end), span in zip(ranges, spans, strict=True)]
-
-
-# --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------
-
-MIME = "application/octet-stream;base64"
-"""The type of a script element that a browser neither runs nor shows."""
-_LEVEL = 4  # 3 % larger than the default 6, in two thirds of its time
-_GZIP = 31  # zlib's code for a 32 KiB window with a gzip header; it has no timestamp, so equal data gives equal text
-
-
-def compress_block(data: bytes) -> str:
-    """Compress bytes with gzip and encode them in base64."""
-    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-    return base64.b64encode(packer.compress(data) + packer.flush()).decode()
-
-
-def json_bytes(value: Any) -> bytes:
-    """A value as JSON; other types are written as strings, NaN as null."""
-    try:
-        return msgspec.json.encode(value, enc_hook=plain_value)
-    except (UnicodeEncodeError, TypeError, ValueError):  # lone surrogates, or keys that are not strings
-        return json.dumps(to_json_value(value)).encode()
-
-
-class BlockWriter:
-    """Writes values in blocks, limited by their number and their size in bytes.
-
-    Each block is a JSON array under ``<prefix>-<number>``; ``starts`` has the index of its first value.
-    """
+class QueryListing:
+    """The queries of some runs, all of them or a part, and their packed data."""
 
     def __init__(
-        self, prefix: str, put: Callable[[str, str], None], *, most: int = 128, most_bytes: int = 262_144
+        self,
+        store: RunStore,
+        records: Sequence[RunRecord],
+        compared: Mapping[str, Sequence[QueryComparison]],
+        *,
+        side_by_side: bool = False,
     ) -> None:
-        self._prefix, self._put = prefix, put
-        self._most, self._most_bytes = most, most_bytes
-        self._pending: list[bytes] = []
-        self._bytes = 0
-        self._first = 0
-        self.starts: list[int] = []
+        self._store = store
+        self._side_by_side = side_by_side
+        self.table = QueryTable([RunColumns(store, record) for record in records])
+        self.rows: Rows = np.arange(len(self.table))
+        """The listed rows of the table."""
+        self._hits: list[Bytes | None] = [None]
+        for record in records[1:]:
+            known = compared.get(record.run_id)
+            per_query = _compare_queries(store, records[0], record) if known is None else known
+            self._hits.append(hit_codes(self.table, per_query) if per_query else None)
 
-    def __len__(self) -> int:
-        return self._first + len(self._pending)
+    @property
+    def count(self) -> int:
+        """The number of listed queries."""
+        return len(self.rows)
 
-    def add(self, data: bytes) -> int:
-        """Add a value that is JSON already; returns its number."""
-        if self._pending and (len(self._pending) >= self._most or self._bytes + len(data) > self._most_bytes):
-            self.flush()
-        self._pending.append(data)
-        self._bytes += len(data)
-        return len(self) - 1
+    def choose(self, size: int, linked: Collection[str], main: str | None) -> str:
+        """Keep that many of the queries, at least the ``linked`` ones, and return a sentence that says which.
 
-    def flush(self) -> None:
-        """Write the pending values as a block."""
-        if not self._pending:
-            return
-        self._put(f"{self._prefix}-{len(self.starts)}", compress_block(b"[" + b",".join(self._pending) + b"]"))
-        self.starts.append(self._first)
-        self._first += len(self._pending)
-        self._pending, self._bytes = [], 0
-
-
-class DocumentTexts:
-    """Deduplicated document texts in blocks, in order of first use, so that neighbours stay together."""
-
-    def __init__(self, blocks: BlockWriter) -> None:
-        self._blocks = blocks
-        self._numbers: dict[bytes, int] = {}
-
-    def __call__(self, text: str) -> int:
-        """The number of a text; -1 for the empty one."""
-        if not text:
-            return -1
-        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if key not in self._numbers:
-            self._numbers[key] = self._blocks.add(json_bytes(text))
-        return self._numbers[key]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-
-# --- one query as JSON with short keys: the sample, each run's outputs, and the judgements ---------------------------
-
-NumberOf = Callable[[str], int]
-"""Maps a document text to its number."""
-
-MAX_CANDIDATES = 200
-"""The number of irrelevant candidates listed; all of them are counted."""
-_MAX_RAW_LENGTH = 20_000
-
-
-def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
-    """A sample as JSON."""
-    reference = sample.reference_answer
-    gold_ids = {document.doc_id for document in sample.relevant_docs or ()}
-    others = [document for document in sample.candidate_docs or () if document.doc_id not in gold_ids]
-    return json_bytes(
-        _drop_empty(
-            {
-                "id": sample.sample_id,
-                "q": sample.query,
-                "history": sample.history,
-                "labels": sample.labels,
-                "metadata": sample.metadata,
-                "cluster": None if sample.cluster == sample.sample_id else sample.cluster,
-                "refs": sample.references,
-                "structured": None if reference is None else reference.structured,
-                "others": [[other.doc_id, number_of(other.text)] for other in others[:MAX_CANDIDATES]],
-                "others_count": len(others),
-                "groups": sample.relevant_groups,
-            }
+        Failures, changes and other queries get equal numbers, and so do the outcomes and labels within each: all of a
+        smaller group are taken, and the larger ones share the rest. Within a group a hash of the id decides, so that
+        the choice is the same every time.
+        """
+        groups, outcomes = self._outcomes(main)
+        ids = [sample_id.encode("utf-8", "surrogatepass") for sample_id in self.table.ids]
+        digests = b"".join(hashlib.blake2b(sample_id, digest_size=8).digest() for sample_id in ids)
+        hashes = np.frombuffer(digests, np.uint64)
+        labels = (self.table.label_groups(name)[1] for name in self._labels())
+        strata = groups
+        for codes in (outcomes, *labels):
+            strata = np.unique(strata * (int(codes.max()) + 1) + codes, return_inverse=True)[1].reshape(-1)
+        turns = _turns(groups, np.lexsort((hashes, _turns(strata, np.argsort(hashes, kind="stable")))))
+        turns[self.table.with_ids(linked)] = -1
+        size = max(size, int((turns < 0).sum()))
+        kept = np.sort(np.lexsort((hashes, groups, turns))[:size])
+        changed = "whose first hit changed" if main is None else f"whose {main} or first hit changed"
+        names = ["with a failure", changed, "others"]
+        totals, listed = np.bincount(groups, minlength=3), np.bincount(groups[kept], minlength=3)
+        parts = [f"{n:,} of {of:,} {name}" for n, of, name in zip(listed, totals, names, strict=True) if of]
+        sentence = (
+            f"The list below contains {size:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over "
+            "outcomes and labels by a hash of their ids; everything above is computed over all queries, and "
+            "auepora report --all-queries lists all of them."
         )
-        # ``null`` means not annotated, an empty list annotated without gold.
-        | {
-            "gold": None
-            if sample.relevant_docs is None
-            else [_gold(doc_id, number_of) for doc_id in sample.relevant_docs]
+        self.rows = kept
+        return sentence
+
+    def _outcomes(self, main: str | None) -> tuple[Rows, Rows]:
+        """The group of each query (0 failed, 1 changed, 2 other), and its outcome within the group."""
+        table = self.table
+        failed, lower, higher = np.zeros((3, len(table)), np.bool_)
+        base = values = np.full(len(table), np.nan)
+        for number, (run, hits) in enumerate(zip(table.runs, self._hits, strict=True)):
+            positions = [position for position, _ in self._store.failed(run.record.run_id)]
+            failed[table.spread_rows(number)[positions]] = True
+            for name in run.results:
+                failed |= np.isin(table.status(name, number), (Status.SYSTEM_FAILED, Status.MEASURE_FAILED))
+            values = table.values(main, number) if main in table.metrics else values
+            base = values if number == 0 else base
+            lower |= values < base
+            higher |= values > base
+            if hits is not None:
+                lower |= np.isin(hits, _LOST)
+                higher |= np.isin(hits, _WON)
+        groups = np.where(failed, 0, np.where(lower | higher, 1, 2))
+        return groups, _quarters(values) * 4 + lower * 2 + higher
+
+    # --- packed data -------------------------------------------------------------------------------------------------
+
+    def data_blocks(self) -> Iterator[DataBlock]:
+        """Read the queries from the store and yield their data in blocks."""
+        ready: list[DataBlock] = []
+
+        def put(name: str, text: str) -> None:
+            ready.append((name, MIME, text))
+
+        document_blocks = BlockWriter("qb-documents", put, most=10_000, most_bytes=131_072)
+        query_blocks = BlockWriter("qb-queries", put)
+        documents = DocumentTexts(document_blocks)
+        samples: dict[str, list[bytes]] = {}
+        questions = [""] * self.count
+        packers = [self._packer(number, documents) for number in range(len(self.table.runs))]
+        for packer in packers:
+            record = packer.run.record
+            if record.fingerprint not in samples:
+                read = iter_samples(self._store, record.run_id, positions=packer.positions)
+                samples[record.fingerprint] = [sample_json(sample, documents) for sample in read]
+            for place, sample in zip(packer.places, packer.samples, strict=True):
+                questions[place] = questions[place] or sample.query[:MAX_START_LENGTH]
+            for row in self._store.outputs(record.run_id, positions=packer.positions):
+                packer.add_output(row)
+                yield from _take(ready)
+            packer.add_judgements(self._store.judgements(record.run_id))
+        for query in _packed_queries(packers, samples, self.count):
+            query_blocks.add(query)
+            yield from _take(ready)
+        document_blocks.flush()
+        query_blocks.flush()
+        columns = ColumnBuffer()
+        header = {
+            "version": 2,
+            "count": self.count,
+            "runs": [self._run_columns(number, columns) for number in range(len(self.table.runs))],
+            "ids": [self.table.ids[row] for row in self.rows.tolist()],
+            "starts": questions,
+            "clusters": self._clusters(),
+            "labels": [self._label_column(name, columns) for name in self._labels()],
+            "metrics": self._metric_columns(columns),
+            "query_blocks": query_blocks.starts,
+            "document_blocks": document_blocks.starts,
+            "document_count": len(documents),
+            "side_by_side": self._side_by_side,
         }
-    )
+        put("qb-search", compress_block(json_bytes(self._search_texts())))
+        put("qb-columns", compress_block(columns.data()))
+        put("qb-list", compress_block(json_bytes(header)))
+        yield from ready
 
+    def _packer(self, number: int, documents: DocumentTexts) -> RunPacker:
+        run, record = self.table.runs[number], self.table.runs[number].record
+        place_of = np.full(len(self.table), -1)
+        place_of[self.rows] = np.arange(self.count)
+        places = place_of[self.table.spread_rows(number)]
+        texts = plan_conventions(record).match in TEXT_MATCHES
+        return RunPacker(run, places, self._store.samples(record.run_id, texts=texts), documents)
 
-def _gold(document: Document, number_of: NumberOf) -> list[Any]:
-    metadata = {key: value for key, value in document.metadata.items() if key != "relevance"}
-    text = number_of(document.text)
-    return _strip_trailing_none(
-        [document.doc_id, text, relevance(document), document.parent_id, document.span, metadata or None]
-    )
-
-
-def output_json(
-    output: SystemOutputs,
-    gold: GoldMarks,
-    number_of: NumberOf,
-    spans: Iterable[tuple[str, Sequence[MarkedSpan]]] = (),
-) -> bytes:
-    """An output as JSON, with its marks; ``spans`` are those of its answer, by metric."""
-    response = output.response
-    documents = [item.doc for item in output.retrieved]
-    ranks = gold.gold_ranks(documents)
-    value = _drop_empty(
-        {
-            "error": output.error,
-            "refused": output.refused,
-            "timings": output.timings,
-            "usage": output.usage,
-            "steps": output.steps,
-            "extra": output.extra,
-            "unsaid": isinstance(output.retrieved, UnknownRanking) or None,
-            # by span or otherwise: gold that is found at a document of another id
-            "by_span": {doc_id: rank for doc_id, rank in ranks.items() if documents[rank - 1].doc_id != doc_id},
+    def _run_columns(self, number: int, columns: ColumnBuffer) -> dict[str, Any]:
+        """The header of a run, and the columns of its queries."""
+        table, run, record = self.table, self.table.runs[number], self.table.runs[number].record
+        ranks = table.ranks(number)[self.rows]
+        found = {
+            "id": record.run_id,
+            "name": record.name,
+            "dataset": record.dataset_name,
+            "created": record.created_at.isoformat(timespec="seconds"),
+            "repeats": record.repeats,
+            "answers": columns.put(table.states(number, refusals=True)[self.rows]),
+            "ranks": columns.put(np.where(np.isinf(ranks), 0, ranks)),
+            "dropped": columns.put(table.dropped(number)[self.rows].astype(np.uint8)),
         }
-    )
-    value["docs"] = [
-        _strip_trailing_none(
-            [
-                item.doc.doc_id,
-                number_of(item.doc.text),
-                item.score,
-                mark,
-                hit.level,
-                item.doc.parent_id,
-                item.doc.span,
-                utf16_ranges(item.doc.text, gold.gold_passages(item.doc)) or None,
-                item.doc.metadata or None,
-                hit.how or None,
-            ]
-        )
-        for item, (mark, hit) in zip(output.retrieved, gold.explained_marks(documents), strict=True)
-    ]
-    if output.citations is not None:
-        value["citations"] = output.citations
-    if response is not None:
-        value["answer"] = response.text
-        value["support"] = word_support(output)
-        value |= _drop_empty(
-            {
-                "spans": [[name, span_marks(response.text, marked)] for name, marked in spans if marked],
-                "structured": response.structured,
-                "answer_metadata": response.metadata,
-                "sentences": response.sentences,
-            }
-        )
-    return json_bytes(value)
+        if SECONDS in run.outputs.timings:
+            found["seconds"] = columns.put(table.seconds(SECONDS, number)[self.rows])
+        hits = self._hits[number]
+        if hits is not None:
+            found["hits"] = columns.put(hits[self.rows])
+        return found
+
+    def _clusters(self) -> list[str] | None:
+        """The cluster of each query; ``None`` if each is its own."""
+        if all(run.samples.clusters is None for run in self.table.runs):
+            return None
+        clusters = np.array(self.table.ids, dtype=object)
+        for number, run in reversed(list(enumerate(self.table.runs))):
+            clusters[self.table.spread_rows(number)] = run.samples.clusters or run.samples.ids
+        found: list[str] = clusters[self.rows].tolist()
+        return found
+
+    def _search_texts(self) -> dict[str, Any]:
+        """The searched texts: questions, and the answers of every run; not documents."""
+        questions = [""] * len(self.table)
+        answers = []
+        for number, run in enumerate(self.table.runs):
+            spread = [""] * len(self.table)
+            for position, row in enumerate(self.table.spread_rows(number).tolist()):
+                spread[row] = run.outputs.searched[position]
+                questions[row] = questions[row] or run.samples.question(position)
+            answers.append([spread[row] for row in self.rows.tolist()])
+        return {"questions": [questions[row] for row in self.rows.tolist()], "answers": answers}
+
+    # --- labels ------------------------------------------------------------------------------------------------------
+
+    def _labels(self) -> list[str]:
+        """The labels with few distinct values. A sample may have several values of one label."""
+        few = [name for name in self.table.labels if len(self.table.label_values(name)) <= MAX_VALUES]
+        return few[:MAX_LABELS]
+
+    def _label_column(self, name: str, columns: ColumnBuffer) -> dict[str, Any]:
+        """A label, with the groups of values that occur in the list."""
+        groups, codes = self.table.label_groups(name)
+        used, numbers = np.unique(codes[self.rows], return_inverse=True)
+        listed = [groups[code] for code in used.tolist()]
+        return {"name": name, "groups": listed, "codes": columns.put(compact_codes(numbers.reshape(-1), len(used)))}
+
+    # --- metrics -----------------------------------------------------------------------------------------------------
+
+    def _metric_columns(self, columns: ColumnBuffer) -> list[dict[str, Any]]:
+        """The columns of every metric with scores per sample in any of the runs."""
+        table = self.table
+        shown = shown_metrics(table)
+        entries: list[dict[str, Any]] = []
+        for name in table.metrics:
+            scores = [table.scores(name, number) for number in range(len(table.runs))]
+            known = next((column for column in scores if column is not None), None)
+            if known is None:
+                continue
+            entries.append(
+                {
+                    "name": name,
+                    "target": TARGETS[known.result.target].title,
+                    "higher": known.meta.higher_score_is_better,
+                    "rounding": known.meta.rounding,
+                    "right": _right_from(table, name),
+                    # Why the scores of a run are not compared with those of the first; empty where they are.
+                    "problems": [table.comparison_problem(name, (0, number)) for number in range(len(table.runs))],
+                    "runs": [self._score_columns(column, number, columns) for number, column in enumerate(scores)],
+                    "shown": name in shown,
+                }
+            )
+        # By target, as in the whole report; within a target in the order of the run.
+        titles = [target.title for target in TARGETS.values()]
+        entries.sort(key=lambda entry: titles.index(entry["target"]))
+        return entries
+
+    def _score_columns(self, column: ScoreColumn | None, number: int, columns: ColumnBuffer) -> dict[str, Any] | None:
+        """The scores of a metric in a run; ``None`` if it does not have it."""
+        if column is None:
+            return None
+
+        def put(values: npt.NDArray[Any], fill: float) -> dict[str, Any]:
+            return columns.put(self.table.spread(number, values, fill)[self.rows])
+
+        entry: dict[str, Any] = {"signature": column.result.signature, "values": put(column.values, np.nan)}
+        entry["status"] = columns.put(self.table.status(column.result.name, number)[self.rows])
+        if column.reason_codes.any():
+            entry["reasons"] = put(column.reason_codes, 0)
+            entry["names"] = column.reasons
+        if column.causes:
+            entry["causes"] = column.causes
+            entry["cause_codes"] = put(column.cause_codes, 0)
+        return entry
 
 
-def judgement_fields(one: StoredJudgement, *, is_old: bool = False) -> dict[str, Any]:
-    """A judgement, or its failure, with short keys. The raw reply is kept only where there is no parsed answer.
-
-    ``is_old`` says that the metric has another signature by now.
-    """
-    body = dict(one.body)
-    answer = body.get("answer")
-    raw = body.get("raw") if one.reason is not None or not answer else None
-    value = {
-        "metric": one.metric,
-        "critic": one.critic,
-        "prompt": one.prompt_id,
-        "repeat": one.repeat,
-        "again": one.judge_repeat,
-        "failed": one.reason,
-        "old": is_old or None,
-        "message": body.get("message"),
-        "answer": _with_statements(answer, body.get("about")),
-        "raw": raw[:_MAX_RAW_LENGTH] if isinstance(raw, str) else raw,
-    }
-    return _drop_empty(value)
+def _right_from(table: QueryTable, name: str) -> float | None:
+    """The score from which an answer is right; ``None`` where the metric has no best score."""
+    try:
+        return table.right_from(name)[0]
+    except BadValueError:
+        return None
 
 
-def _with_statements(answer: Any, about: Any) -> Any:
-    """The answer of a judge, with the text of each statement in place of its number."""
-    verdicts = answer.get("verdicts") if isinstance(answer, Mapping) else None
-    statements = about.get("statements") if isinstance(about, Mapping) else None
-    if not isinstance(verdicts, list) or not isinstance(statements, list):
-        return answer
-    texts = dict(enumerate(statements, 1))
-
-    def shown(verdict: Any) -> Any:
-        number = verdict.get("number") if isinstance(verdict, Mapping) else None
-        if not isinstance(number, int) or number not in texts:
-            return verdict
-        return {"statement": texts[number], **{key: value for key, value in verdict.items() if key != "number"}}
-
-    return {**answer, "verdicts": [shown(verdict) for verdict in verdicts]}
+def _compare_queries(store: RunStore, base: RunRecord, other: RunRecord) -> Sequence[QueryComparison]:
+    try:
+        return compare_queries(store, base, other).per_query
+    except AueporaError:  # no common query
+        return ()
 
 
-def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
-    """One query: its samples (one, unless the runs have different datasets), and per run the sample index, the outputs
-    of all repeats, and the judgements."""
-    runs_json = [
-        b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides
-    ]
-    return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(runs_json))
+def _quarters(values: Floats) -> Rows:
+    """The quarter of the known values that each value is in, 0 to 3; 4 where it is NaN."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return np.full(len(values), 4)
+    quarters = np.searchsorted(np.quantile(known, (0.25, 0.5, 0.75)), values)
+    return np.where(np.isnan(values), 4, quarters)
 
 
-def _array(values: Sequence[bytes]) -> bytes:
-    return b"[" + b",".join(values) + b"]"
+def _turns(groups: Rows, order: Rows) -> Rows:
+    """The index of each query among those of its group, in the given order of all queries."""
+    by_group = order[np.argsort(groups[order], kind="stable")]
+    sizes = np.bincount(groups)
+    turns = np.empty(len(groups), np.intp)
+    turns[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return turns
 
 
-def _drop_empty(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: inner for key, inner in value.items() if inner is not None and inner != {} and inner != []}
-
-
-def _strip_trailing_none(values: list[Any]) -> list[Any]:
-    """The values without trailing ``None``."""
-    while values and values[-1] is None:
-        values.pop()
-    return values
+def _take(ready: list[DataBlock]) -> Iterable[DataBlock]:
+    """The finished blocks, which are removed from the list."""
+    taken = ready[:]
+    ready.clear()
+    return taken
 
 
 # --- the stored data of one run --------------------------------------------------------------------------------------
-
-NOT_ASKED, UNANSWERED, ANSWERED, FAILED = range(4)
-"""The state of a query in a run: not in its dataset, no output stored, an output, only failures."""
-MAX_SEARCHED_LENGTH = 5_000
-"""The number of characters of a question or answer that are searched."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ListedRun:
-    """One run with those of its queries that are in the list."""
-
-    record: RunRecord
-    results: Results
-    size: int
-    """The number of its samples, listed or not."""
-    samples: Sequence[EvaluationSample]
-    """The listed samples; documents have texts only where gold is matched by them."""
-    positions: Rows
-    """The position of each listed sample in the dataset of the run."""
-    rows: Rows
-    """The row of each listed sample in the list."""
-
-    @property
-    def sample_results(self) -> list[MetricResult]:
-        """The results with a score per sample."""
-        return [result for result in self.results if result.scores is not None and len(result.scores) == self.size]
-
-    def spread(self, values: npt.NDArray[Any], count: int, fill: float) -> npt.NDArray[Any]:
-        """Values of the listed samples as a column of the list; ``fill`` for the others."""
-        column = np.full(count, fill, values.dtype)
-        column[self.rows] = values
-        return column
 
 
 class RunPacker:
     """Packs the outputs and judgements of one run; document texts go to ``number_of`` and are not kept."""
 
-    def __init__(self, run: ListedRun, number_of: NumberOf) -> None:
+    def __init__(self, run: RunColumns, places: Rows, samples: Sequence[EvaluationSample], number_of: NumberOf) -> None:
+        """``places`` has the place in the list of each sample of the run; -1 where it is not listed."""
         self.run = run
         self._number_of = number_of
-        self._indices = {position: index for index, position in enumerate(run.positions.tolist())}
-        count = len(self._indices)
-        self.outputs: list[list[bytes]] = [[] for _ in range(count)]
+        listed = np.flatnonzero(places >= 0)
+        self.places: list[int] = places[listed].tolist()
+        """The place in the list of each listed sample."""
+        self._indices = {position: index for index, position in enumerate(listed.tolist())}
+        self.samples = [samples[position] for position in self._indices]
+        """The listed samples; documents have texts only where gold is matched by them."""
+        self.outputs: list[list[bytes]] = [[] for _ in self.samples]
         """Per listed sample the outputs as JSON, repeat by repeat; ``null`` where one is missing."""
-        self.judgements: list[list[bytes]] = [[] for _ in range(count)]
-        self.states = np.full(count, UNANSWERED, np.uint8)
-        self.first_hits = np.full(count, np.nan)
-        """The rank of the first hit of the first answer; NaN where there is none."""
-        self.answers = [""] * count
-        """The starts of the answers, for the search."""
-        self._spans = marked_answers(run.results)
+        self.judgements: list[list[bytes]] = [[] for _ in self.samples]
+        columns = {name: run.scores(name) for name in run.results}
+        self._spans = {name: column.spans for name, column in columns.items() if column is not None and column.spans}
         self._match = plan_conventions(run.record).match
 
     @property
     def positions(self) -> Container[int] | None:
         """The positions to read; ``None`` for all."""
-        return None if len(self._indices) == self.run.size else self._indices
+        return None if len(self._indices) == self.run.record.num_samples else self._indices
 
     def add_output(self, row: StoredOutput) -> None:
         """Add the next stored output."""
         index = self._indices.get(row.position)
         if index is None:
             return
-        output, gold = row.output, GoldMarks(self.run.samples[index], self._match)
         repeats = self.outputs[index]
         repeats += [b"null"] * (row.repeat - len(repeats))
-        keys = ((name, keys[row.position]) for name, keys in self._spans.items())
-        spans = [(name, key.of_repeat(row.repeat)) for name, key in keys if key is not None]
-        repeats.append(output_json(output, gold, self._number_of, spans))
-        if output.error is None:
-            if self.states[index] != ANSWERED:
-                rank = gold.first_rank([item.doc for item in output.retrieved])
-                self.first_hits[index] = np.nan if rank is None else rank
-            self.states[index] = ANSWERED
-        elif self.states[index] == UNANSWERED:
-            self.states[index] = FAILED
-        text = (output.response.text if output.response is not None else output.error or "")[:MAX_SEARCHED_LENGTH]
-        self.answers[index] = f"{self.answers[index]}\n{text}" if self.answers[index] else text
+        spans = []
+        for name, keys in self._spans.items():
+            if row.position in keys:
+                spans.append((name, keys[row.position].of_repeat(row.repeat)))
+        gold = GoldMarks(self.samples[index], self._match)
+        repeats.append(output_json(row.output, gold, self._number_of, spans))
 
     def add_judgements(self, judgements: Iterable[StoredJudgement]) -> None:
         """Add the stored judgements of the run."""
-        current = {result.name: result.signature for result in self.run.results}
+        current = {result.name: result.signature for result in self.run.results.values()}
         for judgement in judgements:
             index = self._indices.get(judgement.position)
             if index is not None:
@@ -525,165 +417,20 @@ class RunPacker:
                 self.judgements[index].append(json_bytes(judgement_fields(judgement, is_old=is_old)))
 
 
-# --- the list of queries as typed columns: ids, questions, scores and outcomes ---------------------------------------
-
-ABSENT = 255
-"""The outcome of a query that is not in a run."""
-MAX_START_LENGTH = 200
-"""The number of characters of a question in the list."""
-MAX_VALUES, MAX_LABELS = 80, 16
-_MAX_DEFAULT_METRICS = 3
-_T = TargetCategory
-_DEFAULT_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
-KINDS = ("Win", "Loss", "Draw", "Regression")
-
-
-class ColumnBuffer:
-    """A byte buffer of columns; each is described by its type, offset and length."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def put(self, column: npt.NDArray[Any]) -> dict[str, Any]:
-        """Append a column and return its description; floats with few distinct values become codes with a table."""
-        if column.dtype == np.float64:
-            values, codes = np.unique(column, return_inverse=True)
-            if len(values) <= 0xFFFF and len(values) * 2 < max(len(column), 64):
-                # NaN is last, and JSON has none: it is the code after the others.
-                table = [value for value in values.tolist() if value == value]
-                return {**self.put(_compact_codes(codes.reshape(-1), len(values))), "table": table}
-        kind = {"float64": "f8", "uint8": "u1", "uint16": "u2"}[column.dtype.name]
-        data = np.ascontiguousarray(column, dtype=f"<{kind}").tobytes()
-        data += b"\x00" * (-len(data) % 8)
-        description = {"type": kind, "at": self._size, "count": len(column)}
-        self._parts.append(data)
-        self._size += len(data)
-        return description
-
-    def data(self) -> bytes:
-        """The bytes of all columns."""
-        return b"".join(self._parts)
-
-
-def _compact_codes(codes: npt.NDArray[Any], different: int) -> npt.NDArray[Any]:
-    return codes.astype(np.uint8 if different <= 0x100 else np.uint16)
-
-
-def run_columns(packer: RunPacker, count: int, columns: ColumnBuffer) -> dict[str, Any]:
-    """The header of a run, and the columns of its query states."""
-    run, record = packer.run, packer.run.record
-    return {
-        "id": record.run_id,
-        "name": record.name,
-        "dataset": record.dataset_name,
-        "created": record.created_at.isoformat(timespec="seconds"),
-        "repeats": record.repeats,
-        "states": columns.put(run.spread(packer.states, count, NOT_ASKED)),
-        "first_hits": columns.put(run.spread(packer.first_hits, count, np.nan)),
-    }
-
-
-def first_hit_kinds(per_query: Sequence[QueryComparison], rows: Mapping[str, int]) -> Bytes | None:
-    """The comparison kind of each query's first expected chunk between two runs, 1 to 4, or 0 for none.
-
-    ``None`` where no query is compared by it.
-    """
-    if not per_query:
-        return None
-    kinds = np.zeros(len(rows), np.uint8)
-    for one in per_query:
-        kinds[rows[one.query_id]] = KINDS.index(one.kind.value) + 1
-    return kinds
-
-
-# --- labels ----------------------------------------------------------------------------------------------------------
-
-
-LabelGroups = tuple[str, list[tuple[str, ...]], npt.NDArray[Any]]
-"""The name of a label, its distinct groups of values, and for each sample the number of its group."""
-
-
-def label_groups(samples: Sequence[EvaluationSample]) -> list[LabelGroups]:
-    """The labels with few distinct values. A sample may have several values of one label."""
-    names = dict.fromkeys(str(name) for sample in samples for name in sample.labels)
-    found: list[LabelGroups] = []
-    for name in names:
-        if len(found) == MAX_LABELS:
-            break
-        groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
-        distinct = {group: code for code, group in enumerate(dict.fromkeys(groups))}
-        values = set(chain.from_iterable(distinct))
-        if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
-            continue
-        codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
-        found.append((name, list(distinct), _compact_codes(codes, len(distinct))))
-    return found
-
-
-def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) -> list[dict[str, Any]]:
-    """The columns of labels, for filters."""
-    return [
-        {"name": name, "groups": groups, "codes": columns.put(codes)} for name, groups, codes in label_groups(samples)
-    ]
-
-
-# --- metrics ---------------------------------------------------------------------------------------------------------
-
-
-def metric_columns(runs: Sequence[ListedRun], count: int, columns: ColumnBuffer) -> list[Any]:
-    """The columns of every metric with scores per sample in any of the runs."""
-    results_by_name: dict[str, list[MetricResult | None]] = {}
-    for number, run in enumerate(runs):
-        for result in run.sample_results:
-            results_by_name.setdefault(result.name, [None] * len(runs))[number] = result
-    entries: list[dict[str, Any]] = []
-    for name, results in results_by_name.items():
-        number, result = next((index, result) for index, result in enumerate(results) if result is not None)
-        definition = lookup_metric(result, runs[number].record, {})
-        signatures = {result.signature for result in results if result is not None}
-        entries.append(
-            {
-                "name": name,
-                "target": TARGETS[result.target].title,
-                "higher": definition.higher_score_is_better,
-                "rounding": definition.rounding,
-                # Scores with different signatures are not subtracted.
-                "comparable": len(signatures) == 1,
-                "runs": [
-                    None if result is None else _scores(result, run, count, columns)
-                    for result, run in zip(results, runs, strict=True)
-                ],
-            }
-        )
-    # By target, as in the whole report; within a target in the order of the run.
-    titles = [target.title for target in TARGETS.values()]
-    entries.sort(key=lambda one: titles.index(one["target"]))
-    for name in _default_metrics(runs, entries):
-        next(entry for entry in entries if entry["name"] == name)["shown"] = True
-    return entries
-
-
-def _default_metrics(runs: Sequence[ListedRun], entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The metrics whose columns are shown initially: the plan's primary ones, else one per target."""
-    names = [entry["name"] for entry in entries]
-    listed = runs[0].record.plan.get("primary") if runs else None
-    primary = [name for name in listed if name in names] if isinstance(listed, list) else []
-    first = {entry["target"]: entry["name"] for entry in reversed(entries)}
-    default_titles = [TARGETS[target].title for target in _DEFAULT_TARGETS]
-    by_target = [first[title] for title in dict.fromkeys([*default_titles, *first]) if title in first]
-    return (primary or by_target)[:_MAX_DEFAULT_METRICS]
-
-
-def _scores(result: MetricResult, run: ListedRun, count: int, columns: ColumnBuffer) -> dict[str, Any]:
-    values, status, codes, names = score_columns(result)
-    entry: dict[str, Any] = {"signature": result.signature}
-    entry["values"] = columns.put(run.spread(values[run.positions], count, np.nan))
-    all_status = run.spread(status[run.positions], count, ABSENT)
-    if all_status.any():
-        entry["status"] = columns.put(all_status)
-    if codes.any():
-        all_codes = run.spread(codes[run.positions].astype(np.uint16), count, 0)
-        entry["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
-        entry["names"] = list(names)
-    return entry
+def _packed_queries(
+    packers: Sequence[RunPacker], samples: Mapping[str, Sequence[bytes]], count: int
+) -> Iterator[bytes]:
+    """All queries, in the order of the list."""
+    indices = np.full((len(packers), count), -1)
+    for number, packer in enumerate(packers):
+        indices[number, packer.places] = np.arange(len(packer.places))
+    for place in range(count):
+        own: dict[bytes, int] = {}
+        sides: list[tuple[int, list[bytes], list[bytes]] | None] = []
+        for packer, index in zip(packers, indices[:, place].tolist(), strict=True):
+            if index < 0:
+                sides.append(None)
+                continue
+            sample = samples[packer.run.record.fingerprint][index]
+            sides.append((own.setdefault(sample, len(own)), packer.outputs[index], packer.judgements[index]))
+        yield query_json(list(own), sides)

@@ -103,7 +103,7 @@ class App {
       this.noting = setTimeout(() => this.noteFilter(true), 250);
       return;
     }
-    if (this.opened === -1) replaceAddress(toAddress(this.list, this.queries.state) || "#queries");
+    if (this.opened === -1) replaceAddress(toAddress(this.queries.state) || "#queries");
   }
 
   go(row) {
@@ -113,13 +113,13 @@ class App {
 
   close() {
     if (this.cameFromHere) history.back();
-    else location.hash = toAddress(this.list, this.queries.state) || "#queries";
+    else location.hash = toAddress(this.queries.state) || "#queries";
   }
 
   async route(first = false) {
     const id = askedId(location.hash);
     if (id === null) {
-      if (location.hash.startsWith("#f/") && location.hash !== toAddress(this.list, this.queries.state)) {
+      if (location.hash.startsWith("#f/") && location.hash !== toAddress(this.queries.state)) {
         this.queries.setState(fromAddress(this.list, location.hash));
       }
       if (this.opened !== -1) this.showList();

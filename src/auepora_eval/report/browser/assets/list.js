@@ -31,9 +31,10 @@ class QueryList {
     this.count = make("output", { class: "qb-count", role: "status", "aria-live": "polite" });
     this.filters = make("div", { class: "qb-filters" });
     this.conditionRows = make("div", { class: "qb-conditions" });
+    this.problem = make("p", { class: "qb-note qb-failed", role: "alert", hidden: true });
     this.quick = make("div", { class: "qb-quick", role: "group", "aria-label": "How it came out" });
     this.sortField = this.select("Sort by", this.sortOptions(), (value) => this.sortBy(value));
-    this.direction = make("button", { type: "button", class: "qb-direction", onclick: () => this.change({ descending: !this.state.descending }) });
+    this.direction = make("button", { type: "button", class: "qb-direction", onclick: () => this.turn() });
     const clear = make("button", { type: "button", class: "qb-clear", onclick: () => this.clear() }, "Clear filters");
     const help = make("button", { type: "button", class: "qb-help", "aria-label": "Keyboard help", onclick: () => showHelp() }, "?");
     this.grid = make("div", {
@@ -45,15 +46,14 @@ class QueryList {
     this.empty = make("p", { class: "qb-empty", hidden: true });
     this.grid.append(make("div", { role: "rowgroup", class: "qb-headgroup" }, this.header), this.canvas);
     this.moreFilters = make("details", { class: "qb-panel" }, make("summary", {}, "Filters"), this.filters, this.conditionRows,
-      make("div", { class: "qb-tools" },
-        make("button", { type: "button", class: "qb-add", onclick: () => this.addCondition() }, "+ another metric condition"), clear));
+      make("div", { class: "qb-tools" }, clear));
     this.element.append(
       make("div", { class: "qb-bar" },
         make("div", { class: "qb-searchbox" }, make("label", { for: "qb-search-field", class: "qb-hidden" }, "Search queries"), this.search, help),
         make("div", { class: "qb-sortbox" }, this.sortField, this.direction)),
       this.moreFilters,
       this.columnsPanel(),
-      make("div", { class: "qb-summary" }, this.count, this.quick),
+      make("div", { class: "qb-summary" }, this.count, this.quick), this.problem,
       this.grid, this.empty);
     this.buildFilters();
     new ResizeObserver(() => this.draw(true)).observe(this.grid);
@@ -87,21 +87,55 @@ class QueryList {
     return [...groups].map(([label, options]) => ({ label, options }));
   }
 
+  /** What a condition or the order may be about of a metric: its difference, and its score in each run. */
+  metricKeys({ name }) {
+    const other = letter(this.state.other);
+    if (!this.several) return [{ value: conditionKey("metric", name), label: name }];
+    return [
+      { value: conditionKey("metric", name, "diff"), label: `${name}: ${other} \u2212 A` },
+      { value: conditionKey("metric", name, "A"), label: `${name}: A` },
+      { value: conditionKey("metric", name), label: `${name}: ${other}` },
+    ];
+  }
+
   sortOptions() {
     const b = this.several ? ` in ${letter(this.state.other)}` : "";
     return [
       { value: "order", label: "order of the dataset" },
       { value: "id", label: "id" },
       { value: "question", label: "question" },
-      { value: "hit", label: `rank of the first hit${b}` },
-      ...this.metricOptions((metric) => this.several
-        ? [
-          { value: `delta|${metric.name}`, label: `${metric.name}: ${letter(this.state.other)} \u2212 A` },
-          { value: `first|${metric.name}`, label: `${metric.name}: A` },
-          { value: `last|${metric.name}`, label: `${metric.name}: ${letter(this.state.other)}` },
-        ]
-        : [{ value: `last|${metric.name}`, label: metric.name }]),
+      { value: "rank", label: `rank of the first hit${b}` },
+      ...this.metricOptions((metric) => this.metricKeys(metric)),
     ];
+  }
+
+  /** What a condition may be about: labels, what the runs returned, metrics. */
+  subjects() {
+    const { list } = this;
+    const b = this.several ? `: ${letter(this.state.other)}` : "";
+    const ofQuery = list.labels.map(({ name }) => ({ value: conditionKey("label", name), label: name }));
+    const ofRun = ["answer", "rank", "hit"];
+    if (list.runs.some((run) => run.seconds)) ofRun.push("seconds");
+    if (list.metrics.some((metric) => metric.runs.some((side) => side?.causes))) ofRun.push("cause");
+    const output = ofRun.map((field) => ({ value: field, label: `${field}${b}` }));
+    if (this.several) output.push(...ofRun.map((field) => ({ value: `A.${field}`, label: `${field}: A` })));
+    return [
+      { label: "Query", options: [{ value: "id", label: "id" }, ...(list.clusters ? [{ value: "cluster", label: "cluster" }] : []), ...ofQuery] },
+      { label: "Output", options: output },
+      ...this.metricOptions((metric) => this.metricKeys(metric)),
+    ];
+  }
+
+  /** Values that a condition on this may have. */
+  suggestions(key) {
+    const { list } = this;
+    const { field, name, run } = parseName(key);
+    if (field === "label") return [...new Set(list.labels.find((label) => label.name === name).groups.flat())].sort();
+    if (field === "cause") return [...CAUSES.keys()];
+    const words = knownWords({ field, run });
+    if (field !== "metric" || run === "diff") return words;
+    const side = metricOf(list, name).runs[runNumber(list, this.state, run)];
+    return [...(this.several ? words : CODES.keys()), ...outcomesIn(side, list.count)];
   }
 
   buildFilters() {
@@ -109,89 +143,54 @@ class QueryList {
     const fields = [];
     if (list.runs.length > 2) {
       const options = list.runs.slice(1).map((run, place) => ({ value: String(place + 1), label: `${letter(place + 1)}: ${run.name}` }));
-      fields.push(this.select("Hold against A", options, (value) => { this.change({ other: Number(value) }); this.rebuild(); }, String(state.other)));
+      fields.push(this.select("Compare A with", options, (value) => { this.change({ other: Number(value) }); this.rebuild(); }, String(state.other)));
     }
-    const run = list.runs[runOf(list, state, "last")];
-    const where = this.several ? ` in ${letter(state.other)}` : "";
-    fields.push(this.select(`Answers${where}`, [
-      { value: "", label: "all" },
-      ...STATES.map((label, value) => ({ value: String(value), label })).filter((one) => run?.states.includes(Number(one.value)) || state.answers === one.value),
-    ], (answers) => this.change({ answers }), state.answers));
-    if (list.runs.some((one) => one.firstHits.some((rank) => !Number.isNaN(rank)))) {
-      fields.push(this.select(run?.kinds ? "First gold document" : `First gold document${where}`, [
-        { value: "", label: "all" },
-        ...(run?.kinds ? [
-          { value: "win", label: "win (found, or further up)" },
-          { value: "loss", label: "loss (further down)" },
-          { value: "regression", label: "regression (no longer found)" },
-          { value: "draw", label: "draw" },
-        ] : []),
-        { value: "hit", label: `found${where}` },
-        { value: "miss", label: `not found${where}` },
-      ], (hit) => this.change({ hit }), state.hit));
-    }
-    for (const label of list.labels) {
-      const values = [...new Set(label.groups.flat())].sort();
-      fields.push(this.select(oneLine(label.name, 40), [{ value: "", label: "all" }, ...values.map((value) => ({ value, label: value }))],
-        (value) => this.change({ labels: new Map(this.state.labels).set(label.name, value) }), state.labels.get(label.name) ?? ""));
-    }
-    this.filters.replaceChildren(...fields);
-    this.conditionRows.replaceChildren(...(list.metrics.length ? state.conditions.map((_, place) => this.conditionRow(place)) : []));
-    this.element.querySelector(".qb-add").hidden = !list.metrics.length;
-  }
-
-  conditionRow(place) {
-    const { list, state } = this;
-    const condition = state.conditions[place];
-    const metric = list.metrics[condition.metric];
-    const put = (values, again = false) => {
-      const conditions = this.state.conditions.map((one, at) => (at === place ? { ...one, ...values } : one));
-      this.change({ conditions });
-      if (again) this.buildFilters();
+    const values = make("datalist", { id: "qb-values" });
+    const suggest = () => values.replaceChildren(...this.suggestions(subject.field.value).map((value) => make("option", { value })));
+    const subject = this.select("Condition on", this.subjects(), suggest, "answer");
+    const operator = this.select("Operator", ["=", "!=", "<", "<=", ">", ">="].map((value) => ({ value, label: value })), () => {}, "=");
+    const value = this.labelled("Value", make("input", { list: "qb-values", autocomplete: "off" }));
+    const add = (event) => {
+      event.preventDefault();
+      this.addCondition(`${subject.field.value}${operator.field.value}${quoteValue(value.field.value)}`);
     };
-    const row = make("fieldset", { class: "qb-condition" }, make("legend", { class: "qb-hidden" }, `Metric condition ${place + 1}`));
-    row.append(this.select("Metric", [{ value: "-1", label: "choose a metric" }, ...this.metricOptions((one, at) => [{ value: String(at), label: one.name }])],
-      (value) => put({ metric: Number(value), outcome: "" }, true), String(condition.metric)));
-    if (!metric) return row;
-    if (this.several) {
-      row.append(this.select("Of", [
-        { value: "last", label: letter(state.other) }, { value: "first", label: "A" },
-        ...(metric.comparable ? [{ value: "delta", label: `${letter(state.other)} \u2212 A` }] : []),
-      ], (of) => put({ of }, true), condition.of));
-    }
-    const side = metric.runs[runOf(list, state, condition.of)];
-    const found = new Map();
-    for (const { status, reason } of outcomesIn(side, list.count)) {
-      const kind = ["scored", "skipped", "system", "measure"][status];
-      if (kind && reason) found.set(`${kind}:${reason}`, `${OUTCOMES[status]}: ${reason}`);
-    }
-    row.append(this.select("Outcome", [
-      { value: "", label: "any" }, { value: "scored", label: "scored" }, { value: "skipped", label: "skipped" },
-      { value: "failed", label: "failed" }, { value: "absent", label: "no score" },
-      ...[...found].map(([value, label]) => ({ value, label })),
-    ], (outcome) => put({ outcome }), condition.outcome));
-    for (const [key, label] of [["low", "From"], ["high", "To"]]) {
-      const field = make("input", { type: "number", step: "any", value: condition[key], oninput: () => put({ [key]: field.value }) });
-      row.append(this.labelled(label, field, "qb-number"));
-    }
-    if (this.several && metric.comparable) {
-      row.append(this.select(`From A to ${letter(state.other)}`, [
-        { value: "", label: "any" }, { value: "better", label: "\u25b2 better (win)" }, { value: "worse", label: "\u25bc worse (loss)" },
-        { value: "same", label: "= same (draw)" }, { value: "none", label: "not scored in both" },
-      ], (change) => put({ change }), condition.change));
-    }
-    if (state.conditions.length > 1) {
-      row.append(make("button", { type: "button", class: "qb-remove", "aria-label": `Remove metric condition ${place + 1}`, onclick: () => {
-        this.change({ conditions: this.state.conditions.filter((_, at) => at !== place) });
-        this.buildFilters();
-      } }, "\u2715"));
-    }
-    return row;
+    suggest();
+    fields.push(make("form", { class: "qb-condition", onsubmit: add }, subject, operator, value, values, make("button", { type: "submit" }, "Add")));
+    this.filters.replaceChildren(...fields);
+    this.drawConditions();
   }
 
-  addCondition() {
-    this.change({ conditions: [...this.state.conditions, freshCondition()] });
-    this.buildFilters();
+  drawConditions() {
+    this.conditionRows.replaceChildren(...this.state.where.map((text) =>
+      make("button", { type: "button", class: "qb-chip", "aria-label": `Remove condition ${text}`, onclick: () => this.toggle([text]) }, `${oneLine(text, 80)} \u2715`)));
+  }
+
+  /** Add a condition, or say why it is none. */
+  addCondition(text) {
+    try {
+      conditionTest(this.list, this.state, parseCondition(text));
+    } catch (error) {
+      this.showProblem(error);
+      return;
+    }
+    this.change({ where: [...new Set([...this.state.where, text])] });
+  }
+
+  /** Add conditions, or remove them where all of them hold. */
+  toggle(texts) {
+    const { where } = this.state;
+    const rest = where.filter((text) => !texts.includes(text));
+    this.change({ where: this.hasAll(texts) ? rest : [...rest, ...texts] });
+  }
+
+  hasAll(texts) {
+    return texts.every((text) => this.state.where.includes(text));
+  }
+
+  showProblem(error) {
+    if (!(error instanceof ConditionError)) throw error;
+    this.problem.textContent = error.message;
+    this.problem.hidden = false;
   }
 
   columnsPanel() {
@@ -239,10 +238,16 @@ class QueryList {
 
   sortBy(key) {
     // The worst first: that is what one looks for.
-    const [of, name] = key.split(/\|([^]*)/);
-    const metric = this.list.metrics.find((one) => one.name === name);
-    const descending = Boolean(metric && (of === "delta" || of === "last" || of === "first") && !metric.higher);
-    this.change({ sort: key, descending: this.state.sort === key ? !this.state.descending : descending });
+    const { field, name } = parseName(key);
+    const metric = field === "metric" && this.list.metrics.find((one) => one.name === name);
+    if (sortKey(this.state.sort) === key) this.turn();
+    else this.change({ sort: metric && !metric.higher ? `-${key}` : key });
+  }
+
+  /** The other direction. */
+  turn() {
+    const { sort } = this.state;
+    this.change({ sort: sort.startsWith("-") ? sortKey(sort) : `-${sort}` });
   }
 
   // --- the rows ---
@@ -253,7 +258,13 @@ class QueryList {
       this.texts = this.list.ids.map((id, row) => `${id}\n${this.list.starts[row]}`.toLowerCase());
       readSearched(this.list).then((texts) => { this.texts = texts; this.update(); });
     }
-    this.rows = listedRows(this.list, this.state, (row) => this.texts[row]);
+    this.problem.hidden = true;
+    try {
+      this.rows = listedRows(this.list, this.state, (row) => this.texts[row]);
+    } catch (error) {
+      this.showProblem(error);
+      this.rows = new Uint32Array(0);
+    }
     this.active = 0;
     const all = this.list.count, shown = this.rows.length;
     this.count.textContent = shown === all ? plural(all, "query", "queries") : `${shown.toLocaleString("en")} of ${plural(all, "query", "queries")}`;
@@ -261,8 +272,9 @@ class QueryList {
     this.empty.textContent = all ? "No query fits. Clear the filters to see all." : "This run has no queries.";
     this.grid.hidden = shown === 0;
     this.grid.setAttribute("aria-rowcount", String(shown + 1));
-    this.sortField.field.value = this.state.sort;
-    this.direction.textContent = this.state.descending ? "\u2193 descending" : "\u2191 ascending";
+    this.sortField.field.value = sortKey(this.state.sort);
+    this.direction.textContent = this.state.sort.startsWith("-") ? "\u2193 descending" : "\u2191 ascending";
+    this.drawConditions();
     this.moreFilters.querySelector("summary").textContent = this.activeFilters() ? `Filters (${this.activeFilters()} active)` : "Filters";
     this.drawQuick();
     if (this.grid.scrollTop) this.grid.scrollTop = 0;
@@ -274,9 +286,7 @@ class QueryList {
   }
 
   activeFilters() {
-    const { answers, hit, labels, conditions } = this.state;
-    const metrics = conditions.filter((one) => this.list.metrics[one.metric] && (one.outcome || one.low !== "" || one.high !== "" || one.change));
-    return [answers, hit, ...labels.values()].filter((one) => one).length + metrics.length;
+    return this.state.where.length;
   }
 
   /** How many queries came out how; over all of them, so that it is counted once. */
@@ -286,7 +296,7 @@ class QueryList {
       const counts = new Map((compare ? ["better", "worse", "same", ""] : ["scored", "skipped", "failed", "absent"]).map((word) => [word, 0]));
       const side = metric.runs[run];
       for (let row = 0; row < this.list.count; row++) {
-        const word = compare ? changeOf(this.list, this.state, metric, row) : ["scored", "skipped", "failed", "failed"][side?.status[row]] ?? "absent";
+        const word = compare ? changeOf(this.state, metric, row) : ["scored", "skipped", "failed", "failed"][side?.status[row]] ?? "absent";
         counts.set(word, counts.get(word) + 1);
       }
       this.counted.set(key, counts);
@@ -294,41 +304,43 @@ class QueryList {
     return this.counted.get(key);
   }
 
+  /** The metrics of the conditions. */
+  usedMetrics() {
+    return this.state.where.map((text) => parseName(splitCondition(text)?.[0] ?? "")).filter(({ field }) => field === "metric").map(({ name }) => name);
+  }
+
   /** How the metric of the first condition came out over all queries; a press on a count shows those. */
   drawQuick() {
-    const condition = this.state.conditions[0];
-    const metric = this.list.metrics[condition?.metric] ?? this.list.metrics[this.columns[0]];
+    const [used] = this.usedMetrics();
+    const metric = this.list.metrics.find((one) => one.name === used) ?? this.list.metrics[this.columns[0]];
     if (!metric || !this.list.count) {
       this.quick.replaceChildren();
       return;
     }
-    const compare = this.several && metric.comparable;
-    const counts = this.countsOf(metric, runOf(this.list, this.state, condition?.of ?? "last"), compare);
+    const compare = this.several && isComparable(this.state, metric);
+    const counts = this.countsOf(metric, runNumber(this.list, this.state, ""), compare);
     const words = { better: "better", worse: "worse", same: "the same", "": "not scored in both", absent: "no score" };
     const buttons = [...counts].filter(([, count]) => count).map(([key, count]) => {
-      const field = compare ? "change" : "outcome";
-      const value = compare ? key || "none" : key;
-      const pressed = condition?.metric === this.list.metrics.indexOf(metric) && condition[field] === value;
-      return make("button", { type: "button", class: `qb-chip qb-${key || "none"}`, "aria-pressed": String(pressed), onclick: () => {
-        const first = { ...freshCondition(), of: condition?.of ?? "last", metric: this.list.metrics.indexOf(metric), [field]: pressed ? "" : value };
-        this.change({ conditions: [first, ...this.state.conditions.slice(1)] });
-        this.buildFilters();
-      } }, `${compare ? `${SHAPES[key]} ` : ""}${count.toLocaleString("en")} ${words[key] ?? key}`);
+      const name = conditionKey("metric", metric.name);
+      const conditions = key ? [`${name}=${key}`] : [`${name}!=changed`, `${name}!=same`];
+      return make("button", { type: "button", class: `qb-chip qb-${key || "none"}`, "aria-pressed": String(this.hasAll(conditions)), onclick: () => this.toggle(conditions) },
+        `${compare ? `${SHAPES[key]} ` : ""}${count.toLocaleString("en")} ${words[key] ?? key}`);
     });
     this.quick.replaceChildren(named(metric.name, "qb-quickname"), ...buttons);
   }
 
   drawHeader() {
     const other = letter(this.state.other);
-    const cells = [["id", "Id", "qb-id"], ["question", "Question", "qb-question"], ["hit", "First hit", "qb-hit"]];
+    const cells = [["id", "Id", "qb-id"], ["question", "Question", "qb-question"], ["rank", "First hit", "qb-hit"]];
     for (const place of this.visible) {
       const { name } = this.list.metrics[place];
-      cells.push([`${this.several ? "delta" : "last"}|${name}`, name, "qb-metric"]);
+      cells.push([conditionKey("metric", name, this.several ? "diff" : ""), name, "qb-metric"]);
     }
     this.header.replaceChildren(...cells.map(([key, label, className]) => {
-      const sorted = this.state.sort === key || (className === "qb-metric" && this.state.sort.split(/\|([^]*)/)[1] === label);
-      const arrow = sorted ? (this.state.descending ? " \u2193" : " \u2191") : "";
-      return make("div", { class: className, role: "columnheader", "aria-sort": sorted ? (this.state.descending ? "descending" : "ascending") : "none" },
+      const current = sortKey(this.state.sort), isDescending = this.state.sort.startsWith("-");
+      const sorted = current === key || (className === "qb-metric" && parseName(current).name === label);
+      const arrow = sorted ? (isDescending ? " \u2193" : " \u2191") : "";
+      return make("div", { class: className, role: "columnheader", "aria-sort": sorted ? (isDescending ? "descending" : "ascending") : "none" },
         make("button", { type: "button", tabindex: "-1", title: className === "qb-metric" && this.several ? `${oneLine(label)}: A \u2192 ${other}` : oneLine(label), onclick: () => this.sortBy(key) },
           metricName(beginning(label, 60)), arrow));
     }));
@@ -338,9 +350,8 @@ class QueryList {
 
   /** The columns that were chosen, and those that rows are ordered or filtered by. */
   visibleColumns() {
-    const sorted = this.state.sort.split(/\|([^]*)/)[1];
-    const asked = new Set([...this.columns, ...this.state.conditions.map((one) => one.metric)]);
-    return this.list.metrics.map((_, place) => place).filter((place) => asked.has(place) || this.list.metrics[place].name === sorted);
+    const names = [...this.usedMetrics(), parseName(sortKey(this.state.sort)).name];
+    return this.list.metrics.map((_, place) => place).filter((place) => this.columns.includes(place) || names.includes(this.list.metrics[place].name));
   }
 
   rebuildRows() {
@@ -407,12 +418,12 @@ class QueryList {
     one.id.title = oneLine(list.ids[row], 500);
     one.link.href = queryAddress(list.ids[row]);
     one.link.textContent = oneLine(list.starts[row], 200) || "(no question)";
-    const current = runOf(list, state, "last");
+    const current = runNumber(list, state, "");
     const rank = (run) => {
-      const listed = list.runs[run];
-      if (listed.states[row] === FAILED) return "failed";
-      if (listed.states[row] !== ANSWERED) return "\u2013";
-      return Number.isNaN(listed.firstHits[row]) ? "none" : `#${listed.firstHits[row]}`;
+      const { answers, ranks } = list.runs[run];
+      if (ANSWERS[answers[row]] === "failed") return "failed";
+      if (answers[row] === ABSENT || ANSWERS[answers[row]] === "missing" || Number.isNaN(ranks[row])) return "\u2013";
+      return ranks[row] === Infinity ? "none" : `#${ranks[row]}`;
     };
     one.hit.textContent = this.several ? `${rank(0)} \u2192 ${rank(current)}` : rank(current);
     one.hit.dataset.label = "First hit";
@@ -430,7 +441,7 @@ class QueryList {
       cell.textContent = show(metric.runs[0]);
       return;
     }
-    const change = changeOf(this.list, this.state, metric, row);
+    const change = changeOf(this.state, metric, row);
     cell.textContent = `${show(metric.runs[0])} \u2192 ${show(metric.runs[this.state.other])} ${SHAPES[change]}`;
     cell.className = `qb-metric qb-${change || "none"}`;
     cell.setAttribute("aria-label", `${cell.dataset.label}: ${show(metric.runs[0])} to ${show(metric.runs[this.state.other])}, ${change || "not scored in both"}`);

@@ -132,9 +132,9 @@ class QueryView {
   }
 
   difference(metric) {
-    const change = changeOf(this.list, this.state, metric, this.row);
+    const change = changeOf(this.state, metric, this.row);
     const both = metric.runs[0] && metric.runs[this.state.other];
-    const text = change ? signed(delta(this.list, this.state, metric, this.row)) : both && !metric.comparable ? "other definition" : "";
+    const text = change ? signed(delta(this.state, metric, this.row)) : both && !isComparable(this.state, metric) ? "other definition" : "";
     return make("td", { class: `qb-figure qb-${change || "none"}` }, text,
       change && change !== "same" ? [` ${SHAPES[change]}`, make("span", { class: "qb-hidden" }, ` ${change}`)] : null);
   }

@@ -2,9 +2,7 @@
 
 const OUTCOMES = ["scored", "skipped", "system failed", "measurement failed"];
 const ABSENT = 255;
-const ANSWERED = 2, FAILED = 3; // of the states below
-const STATES = ["not asked", "no answer stored", "answered", "failed"];
-const KINDS = ["", "win", "loss", "draw", "regression"];
+const ANSWERS = ["missing", "failed", "none", "empty", "answered", "refused"];
 
 async function bytesOf(id) {
   const text = atob(document.getElementById(id).textContent.trim());
@@ -32,18 +30,20 @@ function columnOf(packed, buffer) {
 async function readList() {
   const [list, buffer] = await Promise.all([jsonOf("qb-list"), bytesOf("qb-columns")]);
   for (const run of list.runs) {
-    run.states = columnOf(run.states, buffer);
-    run.firstHits = columnOf(run.first_hits, buffer);
-    run.kinds = run.kinds ? columnOf(run.kinds, buffer) : null;
+    for (const name of ["answers", "dropped", "hits", "seconds"]) run[name] = run[name] ? columnOf(run[name], buffer) : null;
+    // The rank of the first gold document: infinite where none was returned, NaN where none is annotated.
+    run.ranks = Float64Array.from(columnOf(run.ranks, buffer), (rank) => rank || (rank === 0 ? Infinity : NaN));
   }
   for (const label of list.labels) label.codes = columnOf(label.codes, buffer);
   for (const metric of list.metrics) {
     metric.runs = metric.runs.map((side) => side && {
       signature: side.signature,
       values: columnOf(side.values, buffer),
-      status: side.status ? columnOf(side.status, buffer) : new Uint8Array(list.count),
+      status: columnOf(side.status, buffer),
       reasons: side.reasons ? columnOf(side.reasons, buffer) : null,
       names: side.names ?? [""],
+      causes: side.causes ?? null,
+      causeCodes: side.causes ? columnOf(side.cause_codes, buffer) : null,
     });
   }
   list.places = new Map(list.ids.map((id, row) => [id, row]));

@@ -7,27 +7,28 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.match import coarsest
+from ..compare.pairing import T, comparable_signature, result_match
+from ..compare.queries import Cause, compare_queries, explain_changes
+from ..compare.types import ComparisonKind, QueryComparison, run_labels
 from ..core.conventions import Match, Signature
 from ..core.results import display_name, metric_labels
-from ..core.slices import Rows
+from ..core.slices import Rows, group_names
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
-from ..text.terms import content_terms
+from ..text.tokenizers import content_terms
 from .columns import ABSENT, ANSWERED, REFUSED, Bytes, KnownValues, RunColumns, ScoreColumn
-from .match import coarsest
-from .pairing import T, comparable_signature, result_match
-from .queries import Cause, compare_queries, explain_changes
-from .types import ComparisonKind, run_labels
 
 _MAX_SEARCHES = 32
 """The number of searches whose rows are kept."""
@@ -35,14 +36,10 @@ HITS = ("win", "loss", "draw", "regression", "gained")
 """How the first gold documents of a query in two runs compare; see ``QueryTable.first_hits``."""
 
 
-class QueryTable:
-    """The queries of one or several runs, matched by id; a query that a run lacks has no values there.
+class JoinedRuns:
+    """The queries of one or several runs, matched by id, and columns of a run spread over all of them."""
 
-    Columns are read when a condition, a sort key or a page needs them.
-    """
-
-    def __init__(self, runs: Sequence[RunColumns], find_set: Callable[[str], SampleSet] | None = None) -> None:
-        """``find_set`` returns the set of samples that a condition names."""
+    def __init__(self, runs: Sequence[RunColumns]) -> None:
         if not runs:
             raise BadValueError("a list of queries needs at least one run")
         if len({run.record.run_id for run in runs}) < len(runs):
@@ -60,11 +57,6 @@ class QueryTable:
                 self._rows.append(self._add_ids(run.samples.ids))
         if len(self.ids) > len(first.ids):
             self._rows[0] = np.arange(len(first.ids))
-        self._find_set = find_set
-        self._known = KnownValues()
-        self._being_read: set[object] = set()
-        """Keys of values that are computed in a thread."""
-        self._search = _TextSearch(self.runs, self._rows, len(self.ids))
 
     def _add_ids(self, ids: Sequence[str]) -> Rows:
         known = {sample_id: row for row, sample_id in enumerate(self.ids)}
@@ -77,19 +69,35 @@ class QueryTable:
         return len(self.ids)
 
     @property
-    def match(self) -> Match:
-        """How gold is matched in all runs: in the coarsest of their ways."""
-        return coarsest(plan_conventions(run.record).match for run in self.runs)
-
-    @property
     def letters(self) -> list[str]:
         """The letter of each run."""
         return run_labels(len(self.runs))
 
+    def run_number(self, letter: str) -> int:
+        """The number of the run with a letter, or of the last one without a letter."""
+        if not letter:
+            return len(self.runs) - 1
+        if letter not in self.letters:
+            raise BadValueError(f"there is no run {letter}; the runs are {', '.join(self.letters)}")
+        return self.letters.index(letter)
+
+    def require_two(self, what: str) -> None:
+        """Raise if there is only one run."""
+        if len(self.runs) < 2:
+            raise BadValueError(f"{what} compares two runs, and only one is given; add a second run")
+
+    @property
+    def results(self) -> dict[str, MetricResult]:
+        """The results of all runs by name, without scores; that of the last run where several have one."""
+        found: dict[str, MetricResult] = {}
+        for run in self.runs:
+            found |= run.results
+        return found
+
     @property
     def metrics(self) -> list[str]:
         """The names of all metrics of the runs."""
-        return list(dict.fromkeys(chain.from_iterable(run.results for run in self.runs)))
+        return list(self.results)
 
     @property
     def metric_labels(self) -> dict[str, str]:
@@ -105,9 +113,13 @@ class QueryTable:
         """The names of all labels of the samples."""
         return list(dict.fromkeys(chain.from_iterable(run.samples.labels for run in self.runs)))
 
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {sample_id: row for row, sample_id in enumerate(self.ids)}
+
     def row_of(self, sample_id: str) -> int | None:
         """The row of a query; ``None`` if there is none of that id."""
-        return self._known.get("rows", lambda: {one: row for row, one in enumerate(self.ids)}).get(sample_id)
+        return self._row_of.get(sample_id)
 
     def position(self, run: int, row: int) -> int | None:
         """The position of a query in the dataset of a run; ``None`` if it is not there."""
@@ -128,37 +140,54 @@ class QueryTable:
         spread[rows] = column
         return spread
 
-    # --- columns ---
 
-    def run_number(self, letter: str) -> int:
-        """The number of the run with a letter, or of the last one without a letter."""
-        if not letter:
-            return len(self.runs) - 1
-        if letter not in self.letters:
-            raise BadValueError(f"there is no run {letter}; the runs are {', '.join(self.letters)}")
-        return self.letters.index(letter)
+class QueryTable(JoinedRuns):
+    """The queries of one or several runs with their columns; a query that a run lacks has no values there.
 
-    def require_two(self, what: str) -> None:
-        """Raise if there is only one run."""
-        if len(self.runs) < 2:
-            raise BadValueError(f"{what} compares two runs, and only one is given; add a second run")
+    Columns are read when a condition, a sort key or a page needs them.
+    """
+
+    def __init__(self, runs: Sequence[RunColumns], find_set: Callable[[str], SampleSet] | None = None) -> None:
+        """``find_set`` returns the set of samples that a condition names."""
+        super().__init__(runs)
+        self._find_set = find_set
+        self._known = KnownValues()
+        self._being_read: set[object] = set()
+        """Keys of values that are computed in a thread."""
+        self._search = _TextSearch(self.runs, self._rows, len(self.ids))
+
+    @property
+    def match(self) -> Match:
+        """How gold is matched in all runs: in the coarsest of their ways."""
+        return coarsest(plan_conventions(run.record).match for run in self.runs)
+
+    def last_scores(self, name: str) -> ScoreColumn | None:
+        """The scores of a metric in the last run that has them; ``None`` if no run does."""
+        columns = (run.scores(name) for run in reversed(self.runs))
+        return next((column for column in columns if column is not None), None)
 
     def require_comparable(self, name: str, what: str) -> None:
         """Raise if there is only one run, or if a metric was computed differently in the first and the last."""
         self.require_two(what)
-        ends = [self.runs[0], self.runs[-1]]
+        problem = self.comparison_problem(name, (0, len(self.runs) - 1))
+        if problem:
+            raise BadValueError(problem)
+
+    def comparison_problem(self, name: str, numbers: Iterable[int]) -> str:
+        """Why the scores of a metric in some runs cannot be compared; empty if they can."""
+        label = self.metric_label(name)
         signatures = set()
-        for run, column in zip(ends, [self.scores(name, 0), self.scores(name, len(self.runs) - 1)], strict=True):
-            if column is not None:
-                signatures.add(comparable_signature(column.result.signature))
-                if isinstance(problem := run.matched(name, self._match_of(name)), str):
-                    label = self.metric_label(name)
-                    raise BadValueError(
-                        f"'{label}' cannot be compared: gold is matched in different ways, and {problem}"
-                    )
+        for number in numbers:
+            column = self.scores(name, number)
+            if column is None:
+                continue
+            signatures.add(comparable_signature(column.result.signature))
+            problem = self.runs[number].matched(name, self._match_of(name))
+            if isinstance(problem, str):
+                return f"'{label}' cannot be compared: gold is matched in different ways, and {problem}"
         if len(signatures) > 1:
-            label = self.metric_label(name)
-            raise BadValueError(f"'{label}' was computed differently in the two runs, so they cannot be compared by it")
+            return f"'{label}' was computed differently in the two runs, so they cannot be compared by it"
+        return ""
 
     def _match_of(self, name: str) -> Match:
         """How a metric matches gold in all runs."""
@@ -205,7 +234,7 @@ class QueryTable:
                 options = signature_options(result)
                 if options.get("correct") == name and "correct.from" in options:
                     return float(options["correct.from"]), f"the rule of {display_name(result)}"
-        column = next((one for run in reversed(self.runs) if (one := run.scores(name)) is not None), None)
+        column = self.last_scores(name)
         if column is None:
             self.scores(name, 0)  # raises for an unknown metric
             raise BadValueError(f"the runs have no score per query of '{self.metric_label(name)}'")
@@ -225,12 +254,9 @@ class QueryTable:
 
     def causes(self, name: str, run: int) -> tuple[dict[str, int], Bytes]:
         """The causes of wrong answers by an attribution (the first if not named), with the code of each query."""
-        names = (
-            [name]
-            if name
-            else [result.name for result in self.runs[run].results.values() if result.details.get("causes")]
-        )
-        column = self.scores(names[0], run) if names else None
+        attributions = (result.name for result in self.runs[run].results.values() if result.details.causes)
+        name = name or next(attributions, "")
+        column = self.scores(name, run) if name else None
         if column is None or not column.causes:
             raise BadValueError(
                 "the causes of wrong answers are not known; `auepora rescore RUN -m failure_attribution@5` finds them"
@@ -257,7 +283,9 @@ class QueryTable:
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""
         self.require_two("hit")
-        return self._known.get("hits", lambda: _compare_hits(self))
+        first, last = self.runs[0], self.runs[-1]
+        compare = partial(compare_queries, first.store, first.record, last.record)
+        return self._known.get("hits", lambda: hit_codes(self, compare().per_query))
 
     def states(self, run: int, *, refusals: bool = False) -> Bytes:
         """Per query its state in a run, as an index of ``ANSWERS``; ``ABSENT`` if it is not in the dataset."""
@@ -282,6 +310,21 @@ class QueryTable:
             raise BadValueError(f"run {self.letters[run]} has no timing '{name}'; its timings are {known}")
         return self.spread(run, timings[name], np.nan)
 
+    def label_groups(self, name: str) -> tuple[list[tuple[str, ...]], Rows]:
+        """The distinct groups of values of a label, and for each query the number of its group in the first run."""
+        numbers: dict[tuple[str, ...], int] = {tuple(group_names(None)): 0}
+        codes = np.zeros(len(self), np.intp)
+        missing = np.ones(len(self), np.bool_)
+        for number, run in enumerate(self.runs):
+            rows = self.spread_rows(number)
+            new = missing[rows]
+            missing[rows] = False
+            if name in run.samples.labels:
+                groups, own = run.samples.labels[name]
+                found = np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.intp)
+                codes[rows[new]] = found[own[new]]
+        return list(numbers), codes
+
     def with_label(self, name: str, value: str) -> Bools:
         """Which queries have a value of a label."""
         if name not in self.labels:
@@ -296,13 +339,13 @@ class QueryTable:
 
     def label_values(self, name: str) -> list[str]:
         """The values of a label."""
-        groups = (run.samples.labels[name][0] for run in self.runs if name in run.samples.labels)
-        return sorted({value for each in groups for group in each for value in group})
+        groups, _ = self.label_groups(name)
+        return sorted(set(chain.from_iterable(groups)))
 
     def with_ids(self, ids: Iterable[str]) -> Bools:
         """Which queries have one of some ids."""
         found = np.zeros(len(self), np.bool_)
-        found[[row for one in ids if (row := self.row_of(one)) is not None]] = True
+        found[[row for sample_id in ids if (row := self.row_of(sample_id)) is not None]] = True
         return found
 
     def sample_set(self, name: str) -> SampleSet:
@@ -310,7 +353,7 @@ class QueryTable:
         if self._find_set is None:
             raise BadValueError(f"there is no set '{name}', since these runs have no labels folder")
         found = self._find_set(name)
-        if not any(self.row_of(one) is not None for one in found.ids):
+        if not any(self.row_of(sample_id) is not None for sample_id in found.ids):
             raise BadValueError(f"no sample of the set '{name}' is in these runs; it was saved from another dataset")
         return found
 
@@ -319,12 +362,20 @@ class QueryTable:
         found = np.zeros(len(self), np.bool_)
         for number, run in enumerate(self.runs):
             clusters = run.samples.clusters or run.samples.ids
-            found |= self.spread(number, np.array([one == cluster for one in clusters], np.bool_), 0)
+            found |= self.spread(number, np.array([own == cluster for own in clusters], np.bool_), 0)
         return found
 
     def with_term(self, term: str) -> Bools:
         """Which queries have a term in their question: a word, or two neighbouring content words."""
-        return _find_term(self, term)
+        found = np.zeros(len(self), np.bool_)
+        likely = self.search(term, outputs=False)
+        if likely is None:
+            return found
+        for number, run in enumerate(self.runs):
+            rows = self.spread_rows(number)
+            for position in np.flatnonzero(likely[rows] & ~found[rows]).tolist():
+                found[rows[position]] = term.lower() in content_terms(run.samples.question(position))
+        return found
 
     def search(self, text: str, *, outputs: bool = True) -> Bools | None:
         """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
@@ -385,18 +436,6 @@ class _TextSearch:
         return found
 
 
-def _find_term(table: QueryTable, term: str) -> Bools:
-    found = np.zeros(len(table), np.bool_)
-    likely = table.search(term, outputs=False)
-    if likely is None:
-        return found
-    for number, run in enumerate(table.runs):
-        rows = table.spread_rows(number)
-        for position in np.flatnonzero(likely[rows] & ~found[rows]).tolist():
-            found[rows[position]] = term.lower() in content_terms(run.samples.question(position))
-    return found
-
-
 def _prepare_changes(table: QueryTable, metric: str) -> None:
     with suppress(AueporaError):  # such as a deleted run; the next access raises it again
         table.changes(metric)
@@ -407,20 +446,20 @@ def _read_changes(table: QueryTable, metric: str) -> Bytes:
     first, last = table.runs[0], table.runs[-1]
     found = explain_changes(first.store, first.record, last.record, metric=metric or None, worse_only=False)
     codes, names = np.zeros(len(table), np.uint8), list(Cause)
-    for one in found:
-        row = table.row_of(one.sample_id)
+    for change in found:
+        row = table.row_of(change.sample_id)
         if row is not None:
-            codes[row] = 1 + names.index(one.cause)
+            codes[row] = 1 + names.index(change.cause)
     return codes
 
 
-def _compare_hits(table: QueryTable) -> Bytes:
-    first, last = table.runs[0], table.runs[-1]
+def hit_codes(table: QueryTable, per_query: Iterable[QueryComparison]) -> Bytes:
+    """Per query the comparison of its first gold document: 1 + index in ``HITS``; 0 is none."""
     codes = np.zeros(len(table), np.uint8)
-    for one in compare_queries(first.store, first.record, last.record).per_query:
-        row = table.row_of(one.query_id)
-        kind = one.kind.value.lower()
-        if one.kind is ComparisonKind.WIN and one.a_hit_rank is None:
+    for comparison in per_query:
+        row = table.row_of(comparison.query_id)
+        kind = comparison.kind.value.lower()
+        if comparison.kind is ComparisonKind.WIN and comparison.a_hit_rank is None:
             kind = "gained"
         if row is not None:
             codes[row] = 1 + HITS.index(kind)

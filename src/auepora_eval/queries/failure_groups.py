@@ -10,19 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from ..compare.diagnosis import Quantity, difference, proportion
+from ..compare.pairing import lookup_metric
+from ..compare.queries import Cause
+from ..compare.rendering import signed
 from ..core.slices import Rows
 from ..core.types import TargetCategory
 from ..errors import BadValueError
-from ..render.html import pluralize
+from ..render.blocks import Block, Bullets, Prose, Row, Table, TableColumn, simple_table, without_empty_columns
+from ..render.html import interval_text, pluralize, value_text
+from ..render.tables import p_text
 from ..stats.groups import TermGroup, TermIncidence, failure_groups
 from ..stats.intervals import Bools
-from ..text.terms import content_terms
+from ..text.tokenizers import content_terms
 from .columns import SampleColumns
-from .diagnosis import Quantity, difference, proportion
-from .filters import Condition, list_rows
-from .pairing import lookup_metric
-from .queries import Cause
-from .query_table import QueryTable, signature_options
+from .filters import Condition
+from .rows import list_rows
+from .table import QueryTable, signature_options
 
 MAX_QUESTIONS = 20_000
 """Of more questions so many are read, drawn at random."""
@@ -61,8 +65,8 @@ class AnswerRule:
 
 def choose_rule(table: QueryTable, correct: str | None = None, threshold: float | None = None) -> AnswerRule:
     """The metric that is given, else that of a failure attribution, else one of 0 and 1 about answers."""
-    results = {name: result for run in table.runs for name, result in run.results.items()}
-    blamed = next((name for name, result in results.items() if result.details.get("causes")), None)
+    results = table.results
+    blamed = next((name for name, result in results.items() if result.details.causes), None)
     if correct is None and blamed is not None:
         options = signature_options(results[blamed])
         correct, least = options.get("correct", ""), float(options.get("correct.from", 1))
@@ -196,7 +200,15 @@ class _GroupReader:
         listed = [self._group(group, failures, causes) for group in groups]
         by = Condition("change", self.rule.changes_by).key if newly else "cause"
         name = "newly wrong" if newly else "wrong"
-        return GroupList(name, where, by, int(failures.sum()), len(failures), listed, not_shown)
+        return GroupList(
+            failures=name,
+            where=where,
+            causes_by=by,
+            wrong=int(failures.sum()),
+            questions=len(failures),
+            groups=listed,
+            not_shown=not_shown,
+        )
 
     def _group(self, group: TermGroup, failures: Bools, causes: Sequence[str]) -> FailureGroup:
         members = self.incidence.members(group.terms[0])
@@ -245,3 +257,46 @@ def _terms(samples: SampleColumns, position: int) -> Iterator[str]:
 @lru_cache(maxsize=4096)
 def _label_condition(name: str, value: str) -> str:
     return str(Condition("label", name, value=value))
+
+
+# --- failure groups as blocks ---------------------------------------------------------------------------------------
+
+
+def failure_groups_blocks(found: FailureGroups) -> list[Block]:
+    """Groups of wrong answers as tables, and what can be concluded about those that are not shown."""
+
+    blocks: list[Block] = [Prose(f"Right is {found.correct}.")]
+    for listed in found.lists:
+        blocks.append(Prose(listed.sentence))
+        if listed.groups:
+            blocks.append(without_empty_columns(_groups_table(listed.groups)))
+            blocks.append(Bullets([_group_examples(group) for group in listed.groups]))
+    return [*blocks, Prose(METHOD), Prose(LIMITS, tone="muted")]
+
+
+def _groups_table(groups: Sequence[FailureGroup]) -> Table:
+    rows: list[Row] = []
+    for group in groups:
+        tested, change = group.tested, group.change
+        causes = ", ".join(f"{name} {count}" for name, count in group.causes.items())
+        rows.append(
+            [
+                ", ".join(group.terms[:4]),
+                f"{tested.count} of {tested.n}",
+                value_text(tested.value),
+                interval_text(tested.interval),
+                "" if change is None else f"{signed(change.value)} ({interval_text(change.interval)})",
+                p_text(group.p_value),
+                f"{group.wrong} of {group.members}",
+                causes,
+            ]
+        )
+    names = ("terms", "wrong", "proportion", "95 % interval", "B − A", "p", "all failures", "causes")
+    return simple_table([TableColumn(name, number=0 < place < 7) for place, name in enumerate(names)], rows)
+
+
+def _group_examples(group: FailureGroup) -> str:
+    listed = "; ".join(
+        f"{example['sample_id']}: {' '.join(example['query'].split())[:100]}" for example in group.examples
+    )
+    return f"{group.terms[0]}: {listed}"

@@ -13,10 +13,10 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.conventions import Conventions, Match
 from auepora_eval.engine.gold_match import MatchChoice
 from auepora_eval.labels.items import build_item, read_items
+from auepora_eval.queries.view import GoldMarks
 from auepora_eval.render.blocks import DefinitionList
-from auepora_eval.report.browser.gold_marks import GoldMarks
-from auepora_eval.report.browser.listing import output_json
-from auepora_eval.report.browser.pack import build_browser
+from auepora_eval.report.browser.listing import build_browser
+from auepora_eval.report.browser.query_json import output_json
 from auepora_eval.report.pages import run_verdict
 from auepora_eval.report.run_sections import StoredRun, provenance_section
 from auepora_eval.report.score_sections import coverage_notes, curves_of_runs, cut_offs, retrieval_curves

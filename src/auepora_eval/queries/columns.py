@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.match import matched_metric, matched_result, recompute, supported_ways
+from ..compare.pairing import MetricMeta, T, lookup_metric
+from ..compare.stores import TEXT_MATCHES, run_outputs
 from ..core.conventions import Match
 from ..core.metrics_base import BatchMetric
 from ..core.scores import AnswerSpans, Outcomes, Scores, Status
@@ -28,9 +31,6 @@ from ..stats.intervals import Bools, Floats
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
-from .match import matched_metric, matched_result, recompute, supported_ways
-from .pairing import MetricMeta, T, lookup_metric
-from .stores import TEXT_MATCHES, run_outputs
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -162,12 +162,12 @@ class ScoreColumn:
         keys = result.scores.keys if isinstance(result.scores, Scores) else None
         self.spans = {row: key for row, key in enumerate(keys or ()) if isinstance(key, AnswerSpans) and key.spans}
         """The spans that the metric marks in answers, by position."""
-        self.causes: dict[str, int] = {}
+        attributed = () if keys is None else result.details.causes
+        self.causes = {str(name): code for code, name in enumerate(attributed, 1)}
         """The causes of wrong answers with their codes, where the metric attributes failures; 0 is none."""
         self.cause_codes = np.zeros(0, np.uint8)
-        if keys is not None and isinstance(result.details.get("causes"), Mapping):
-            self.causes = {str(name): code for code, name in enumerate(result.details["causes"], 1)}
-            self.cause_codes = np.array([self.causes.get(key, 0) for key in keys], np.uint8)
+        if self.causes:
+            self.cause_codes = np.array([self.causes.get(key, 0) for key in keys or ()], np.uint8)
         self.result.scores = self.result.outcomes = None  # only the columns stay in memory
 
     @property
@@ -451,11 +451,9 @@ def output_state(packed: PackedOutput) -> int:
 
 def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
     """The rank of the first gold document; 0 if none was returned."""
-    if any(not isinstance(one, str) and one.span is not None for one in gold):
-        documents = [
-            Document(one) if isinstance(one, str) else Document(one.doc_id, "", one.metadata, one.parent_id, one.span)
-            for one in gold
-        ]
+    rows = [DocumentRow(row) if isinstance(row, str) else row for row in gold]
+    if any(row.span is not None for row in rows):
+        documents = [Document(row.doc_id, "", row.metadata, row.parent_id, row.span) for row in rows]
         try:
             sample = EvaluationSample("1", "", documents)
             return first_gold_rank(sample, SystemOutputs(list(packed.hits(None)))).rank or 0
@@ -469,12 +467,15 @@ def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
 
 def gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
     """The ids of the relevant documents."""
-    return {one if isinstance(one, str) else one.doc_id for one in gold if _is_relevant(one)}
+    return {document if isinstance(document, str) else document.doc_id for document in gold if _is_relevant(document)}
 
 
 def _step_returned_gold(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> bool:
     """Whether a retrieval step lists a gold document: its id, or an object with its ``doc_id``."""
-    lists = [step.get("retrieved") for step in packed.steps if isinstance(step, Mapping)]
-    listed = [one for some in lists if isinstance(some, list) for one in some]
-    ids = {str(one.get("doc_id") if isinstance(one, Mapping) else one) for one in listed}
+    ids = set()
+    for step in packed.steps:
+        listed = step.get("retrieved") if isinstance(step, Mapping) else None
+        for document in listed if isinstance(listed, list) else ():
+            doc_id = document.get("doc_id") if isinstance(document, Mapping) else document
+            ids.add(str(doc_id))
     return bool(ids) and not gold_ids(gold).isdisjoint(ids)

@@ -9,14 +9,14 @@ from click.testing import CliRunner, Result
 
 from auepora_eval import Document, EvaluationSample, Response, SystemOutputs, evaluate
 from auepora_eval.cli.main import cli
-from auepora_eval.compare import failure_groups
-from auepora_eval.compare.columns import RunColumns
-from auepora_eval.compare.failure_groups import FailureGroup, choose_rule, find_failure_groups
-from auepora_eval.compare.filters import SampleFilter
-from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Score
 from auepora_eval.errors import BadValueError
+from auepora_eval.queries import failure_groups
+from auepora_eval.queries.columns import RunColumns
+from auepora_eval.queries.failure_groups import FailureGroup, choose_rule, find_failure_groups
+from auepora_eval.queries.filters import SampleFilter
+from auepora_eval.queries.table import QueryTable
 from auepora_eval.store.runs import RunStore
 from helpers.browser_runs import put, scored
 from helpers.failing_topics import COUNT, failing_runs, samples

@@ -32,25 +32,24 @@ import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
+from ..compare.queries import Cause, opposite_cause
 from ..core.scores import Status
 from ..core.slices import Rows
-from ..core.types import TargetCategory
 from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet, content_fingerprint
 from ..stats.intervals import Bools, Floats
-from ..store.runs import iter_samples, packed_queries
-from .columns import ABSENT, ANSWERS, MISSING, SECONDS, first_rank, output_state
-from .metrics import headline_order
-from .queries import Cause
-from .query_table import HITS, QueryTable
+from ..store.runs import iter_samples
+from .columns import ABSENT, ANSWERS, SECONDS
+from .table import HITS, QueryTable
 
 _MAX_CONDITIONS = 50
 _NUMBERS = re.compile(r"(\d+)")
+TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
+"""A word, with what is in quotes."""
 CAUSE_GROUPS = {
     "retriever": ("not_returned",),
     "dropped": ("not_returned",),
@@ -88,6 +87,14 @@ _CHANGES = {"better": (1,), "worse": (-1,), "same": (0,), "changed": (1, -1)}
 _PAIRS = {"both-right": (True, True), "a-only": (True, False), "b-only": (False, True), "both-wrong": (False, False)}
 _HIT_CODES: dict[str, tuple[int, ...]] = {name: (1 + place,) for place, name in enumerate(HITS)}
 _HIT_CODES |= {"win": (1, 5), "lost": _HIT_CODES["regression"]}
+_WORDS: dict[str, Sequence[str]] = {
+    "metric": (*_OUTCOMES, *_CHANGES, *_PAIRS),
+    "rank": ("none",),
+    "answer": ANSWERS,
+    "hit": ("hit", "miss", *_HIT_CODES),
+    "change": [cause.value.replace("_", "-") for cause in Cause],
+}
+"""The values of fields that are words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +173,8 @@ class Condition:
         """Ids of the runs whose outputs or scores decide which queries fulfil the condition."""
         if self.field in _SAMPLE_FIELDS:
             return set(table.sample_set(self.value).runs) if self.field == "set" else set()
-        words = (*_CHANGES, *_PAIRS) if self.field == "metric" else _HIT_CODES if self.field == "hit" else ()
-        if self.run == "diff" or self.field == "change" or self.word in words:
+        compared = {"metric": (*_CHANGES, *_PAIRS), "hit": (*_HIT_CODES,)}.get(self.field, ())
+        if self.run == "diff" or self.field == "change" or self.word in compared:
             return {table.runs[0].record.run_id, table.runs[-1].record.run_id}
         return {table.runs[table.run_number(self.run)].record.run_id}
 
@@ -331,18 +338,7 @@ def _short(text: str) -> str:
 def _check(condition: Condition, text: str, *, quoted: bool) -> None:
     """Raise if operator, value and field do not fit."""
     field, ordered = condition.field, condition.operator not in ("=", "!=")
-    words: Iterable[str] = ()
-    match field:
-        case "metric":
-            words = (*_OUTCOMES, *_CHANGES, *_PAIRS) if condition.run != "diff" else ()
-        case "rank":
-            words = ("none",)
-        case "answer":
-            words = ANSWERS
-        case "hit":
-            words = ("hit", "miss", *_HIT_CODES)
-        case "change":
-            words = [cause.value.replace("_", "-") for cause in Cause]
+    words = () if condition.run == "diff" else _WORDS.get(field, ())
     where = f"'{_short(text)}': "
     if condition.run and field not in ("metric", *_RUN_FIELDS):
         raise BadValueError(f"{where}{field} does not belong to a run; leave out {condition.run}.")
@@ -370,17 +366,16 @@ def _check(condition: Condition, text: str, *, quoted: bool) -> None:
 # --- order -----------------------------------------------------------------------------------------------------------
 
 
-def sort_rows(table: QueryTable, sort: str) -> Rows | None:
-    """All rows in the order of a sort key; ``None`` for the order of the dataset."""
-    if sort in ("", "order"):
-        return None
+def sort_rows(table: QueryTable, sort: str) -> Rows:
+    """All rows in the order of a sort key."""
     return table.cached(("order", sort), lambda: _sort(table, sort))
 
 
 def _sort(table: QueryTable, sort: str) -> Rows:
     key = sort.removeprefix("-")
-    if key == "order":
-        return np.arange(len(table))[::-1]
+    if key in ("", "order"):
+        rows = np.arange(len(table))
+        return rows if sort == key else rows[::-1]
     values = _sort_values(table, key)
     # Queries without a value are last in either direction.
     return np.argsort(np.where(np.isfinite(values), -values if sort != key else values, np.inf), kind="stable")
@@ -388,9 +383,7 @@ def _sort(table: QueryTable, sort: str) -> Rows:
 
 def _sort_values(table: QueryTable, key: str) -> Floats:
     if key == "id":
-        return _text_order(
-            [[int(part) if part.isdigit() else part for part in _NUMBERS.split(one)] for one in table.ids]
-        )
+        return _text_order([_id_key(sample_id) for sample_id in table.ids])
     if key == "question":
         return _text_order(_questions(table))
     field, name, letter = parse_name(key)
@@ -405,6 +398,13 @@ def _sort_values(table: QueryTable, key: str) -> Floats:
     raise BadValueError(
         f"cannot sort by '{key}'; sort by order, id, question, rank, seconds or a metric, with - for descending"
     )
+
+
+def _id_key(sample_id: str) -> list[int | str]:
+    """An id as people count: q2 before q10."""
+    parts: list[int | str] = [*_NUMBERS.split(sample_id)]
+    parts[1::2] = [int(number) for number in parts[1::2]]
+    return parts
 
 
 def _questions(table: QueryTable) -> list[str]:
@@ -426,30 +426,6 @@ def _text_order(texts: Sequence[Any]) -> Floats:
 # --- a whole filter --------------------------------------------------------------------------------------------------
 
 
-def apply(
-    table: QueryTable, search: str = "", conditions: Iterable[Condition] = (), sort: str = "", *, outputs: bool = True
-) -> Rows:
-    """The numbers of the rows that contain the search text and fulfil all conditions, in order.
-
-    Without ``outputs``, the search leaves out outputs that have not been read.
-    """
-    kept = table.search(search, outputs=outputs)
-    for condition in conditions:
-        mask = condition.mask(table)
-        kept = mask if kept is None else kept & mask
-    ordered = sort_rows(table, sort)
-    if ordered is None:
-        return np.arange(len(table)) if kept is None else np.flatnonzero(kept)
-    return ordered if kept is None else ordered[kept[ordered]]
-
-
-class QueryParams(Protocol):
-    """Parameters of an address, as Starlette has them."""
-
-    def getlist(self, key: str) -> list[str]:
-        """All values of a parameter."""
-
-
 @dataclass(frozen=True, slots=True)
 class SampleFilter:
     """A search text, conditions and a sort key, as in an address or on the command line."""
@@ -466,15 +442,22 @@ class SampleFilter:
             raise BadValueError(f"a filter has at most {_MAX_CONDITIONS} conditions, not {len(texts):,}")
         return cls(search.strip(), tuple(dict.fromkeys(map(parse_condition, texts))), "" if sort == "order" else sort)
 
-    @classmethod
-    def from_params(cls, params: QueryParams) -> Self:
-        """The filter of an address: the parameters ``q``, ``where`` and ``sort``."""
-        search, sort = (next(iter(params.getlist(name)), "") for name in ("q", "sort"))
-        return cls.parse(search, [one for one in params.getlist("where") if one.strip()], sort)
-
     def with_condition(self, condition: Condition) -> Self:
         """The filter with a further condition, unless it has it."""
         return replace(self, conditions=tuple(dict.fromkeys([*self.conditions, condition])))
+
+    def with_typed(self) -> Self:
+        """The filter with the conditions among the words of its search; what is in quotes stays a phrase."""
+        words: list[str] = []
+        conditions = list(self.conditions)
+        for term in TERM.findall(self.search):
+            if term.startswith('"') or split_condition(term) is None:
+                words.append(term)
+            else:
+                conditions.append(parse_condition(term))
+        if len(conditions) == len(self.conditions):
+            return self
+        return replace(self, search=" ".join(words), conditions=tuple(dict.fromkeys(conditions)))
 
     def to_params(self) -> list[tuple[str, str]]:
         """The parameters of an address."""
@@ -493,9 +476,17 @@ class SampleFilter:
         words += [] if limit is None else ["-n", str(limit)]
         return shlex.join([*words, "--store", store])
 
-    def rows(self, table: QueryTable) -> Rows:
-        """The numbers of the rows of a table that fulfil the filter, in order."""
-        return apply(table, self.search, self.conditions, self.sort)
+    def rows(self, table: QueryTable, *, outputs: bool = True) -> Rows:
+        """The numbers of the rows of a table that fulfil the filter, in order.
+
+        Without ``outputs``, the search leaves out outputs that have not been read.
+        """
+        ordered = sort_rows(table, self.sort)
+        kept = table.search(self.search, outputs=outputs)
+        for condition in self.conditions:
+            mask = condition.mask(table)
+            kept = mask if kept is None else kept & mask
+        return ordered if kept is None else ordered[kept[ordered]]
 
     @property
     def reads_outputs(self) -> bool:
@@ -505,7 +496,7 @@ class SampleFilter:
 
     def rows_without_outputs(self, table: QueryTable) -> Rows | None:
         """The rows as far as they are known before the outputs are read; ``None`` if conditions or order need them."""
-        return None if self.reads_outputs else apply(table, self.search, self.conditions, self.sort, outputs=False)
+        return None if self.reads_outputs else self.rows(table, outputs=False)
 
     def outcome_runs(self, table: QueryTable) -> set[str]:
         """Ids of the runs whose outputs or scores select the queries; a search reads the answers of all runs."""
@@ -523,105 +514,59 @@ class SampleFilter:
                 f"{last.record.run_id} lacks {len(missing)} of the queries, such as '{missing[0]}'; list one run, or "
                 "runs on the same dataset"
             )
+        samples = iter_samples(last.store, last.record.run_id, positions={places[row] for row in rows})
         return SampleSet(
-            name,
-            tuple(table.ids[row] for row in rows),
-            reason.strip(),
-            self.search,
-            tuple(map(str, self.conditions)),
-            tuple(sorted(self.outcome_runs(table))),
-            content_fingerprint(iter_samples(last.store, last.record.run_id, positions={places[row] for row in rows})),
-            last.record.fingerprint,
+            name=name,
+            ids=tuple(table.ids[row] for row in rows),
+            reason=reason.strip(),
+            search=self.search,
+            where=tuple(map(str, self.conditions)),
+            runs=tuple(sorted(self.outcome_runs(table))),
+            fingerprint=content_fingerprint(samples),
+            dataset=last.record.fingerprint,
             created_by=created_by.strip(),
         )
 
 
-# --- the rows of a list ----------------------------------------------------------------------------------------------
+# --- the same queries when two runs change places --------------------------------------------------------------------
 
-_SHOWN_METRICS = 3
-_T = TargetCategory
-_SHOWN_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
-
-
-@dataclass(frozen=True, slots=True)
-class QuerySide:
-    """A query in one run."""
-
-    answer: str
-    """One of ``ANSWERS``, without refusals; empty if the query is not in the dataset of the run."""
-    rank: int | None
-    """The rank of the first gold document; 0 if none was returned, ``None`` if none is annotated."""
-    scores: dict[str, float | None]
-    """By metric; ``None`` where there is no score."""
-    outcomes: dict[str, str]
-    """By metric, such as ``scored`` or ``skipped:no_gold``; empty if the run does not have the metric."""
+_SWAPPED_WORDS = {"better": "worse", "a-only": "b-only"}
+_SWAPPED_WORDS |= {new: old for old, new in _SWAPPED_WORDS.items()}
+_SWAPPED_HITS = {"lost": "gained", "regression": "gained", "gained": "lost", "draw": "draw"}
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRow:
-    """A query in the list."""
+def swap_runs(found: SampleFilter) -> SampleFilter:
+    """The filter that gives the same queries when the runs A and B change places.
 
-    sample_id: str
-    question: str
-    sides: list[QuerySide]
-    """One for each run."""
-    changes: dict[str, str]
-    """By metric ``better``, ``worse`` or ``same`` from the first run to the last; empty if unknown."""
+    Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
+    """
+    swapped = [_swap_condition(condition) for condition in found.conditions]
+    kept = tuple(condition for condition in swapped if condition is not None)
+    return SampleFilter(found.search, kept, _swap_sort(found.sort))
 
 
-def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort: str = "") -> list[str]:
-    """The metrics of a list: those of conditions and sort key, and the primary ones or one per target."""
-    used = [condition.name for condition in conditions if condition.field == "metric"]
-    key = parse_name(sort.removeprefix("-"))
-    used += [key[1]] if key[0] == "metric" else []
-    results = {name: result for run in table.runs for name, result in run.results.items()}
-    plans = (run.record.plan.get("primary") for run in reversed(table.runs))
-    primary = next((plan for plan in plans if isinstance(plan, list) and plan), [])
-    ordered = sorted(results.values(), key=lambda one: headline_order(one.name, one.target.name))
-    by_target = {one.target: one.name for one in reversed(ordered)}
-    default = [name for name in primary if name in results]
-    default = default or [by_target[target] for target in _SHOWN_TARGETS if target in by_target]
-    default = default or [one.name for one in ordered]
-    names = [name for name in dict.fromkeys([*used, *default]) if name in results]
-    has_scores = (name for name in names if any(run.scores(name) is not None for run in table.runs))
-    return list(islice(has_scores, max(_SHOWN_METRICS, len(set(used)))))
+def _swap_condition(condition: Condition) -> Condition | None:
+    if condition.field in _SAMPLE_FIELDS:
+        return condition
+    if condition.run == "diff":
+        value = "0" if float(condition.value) == 0 else f"-{condition.value}".replace("--", "").replace("-+", "-")
+        return replace(condition, operator=condition.operator.translate(str.maketrans("<>", "><")), value=value)
+    if condition.field == "change":
+        return replace(condition, value=opposite_cause(Cause(condition.word.replace("-", "_"))).value)
+    if condition.field == "metric" and condition.word in (*_CHANGES, *_PAIRS):
+        _, colon, detail = condition.value.partition(":")
+        return replace(condition, value=f"{_SWAPPED_WORDS.get(condition.word, condition.word)}{colon}{detail}")
+    if condition.field == "hit" and condition.word not in ("hit", "miss"):
+        return replace(condition, value=_SWAPPED_HITS[condition.word]) if condition.word in _SWAPPED_HITS else None
+    return replace(condition, run="" if condition.run == "A" else "A")
 
 
-def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) -> list[QueryRow]:
-    """Some queries with their scores; only these are read from the store."""
-    questions = [""] * len(rows)
-    sides: list[list[QuerySide]] = [[] for _ in rows]
-    for number, run in enumerate(table.runs):
-        positions = [table.position(number, row) for row in rows]
-        found = packed_queries(run.store, run.record, [position for position in positions if position is not None])
-        columns = {name: table.scores(name, number) for name in metrics}
-        for place, position in enumerate(positions):
-            if position is None:
-                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), dict.fromkeys(metrics, "")))
-                continue
-            sample, output = found[position]
-            questions[place] = questions[place] or sample.query
-            known = {name: column.score_at(position) for name, column in columns.items() if column is not None}
-            has_gold = bool(run.samples.has_gold[position])
-            if run.record.repeats > 1 or table.match != "id":  # as in conditions: the first output that did not fail
-                rank, state = int(run.first_ranks(table.match)[position]), int(run.outputs.states[position])
-            else:
-                rank = first_rank(sample.relevant_docs or (), output) if output and output.error is None else 0
-                state = MISSING if output is None else output_state(output)
-            scores = {name: known[name][0] if name in known else None for name in metrics}
-            outcomes = {name: known[name][1] if name in known else "" for name in metrics}
-            sides[place].append(QuerySide(ANSWERS[state], rank if has_gold else None, scores, outcomes))
-    changes = {name: _change_words(table, name, rows) for name in metrics}
-    return [
-        QueryRow(table.ids[row], questions[place], sides[place], {name: changes[name][place] for name in metrics})
-        for place, row in enumerate(rows)
-    ]
-
-
-def _change_words(table: QueryTable, name: str, rows: Sequence[int]) -> list[str]:
-    """From the first run to the last; empty where there is one run, or where scores are not comparable."""
-    words = {1: "better", -1: "worse", 0: "same", 2: ""}
-    try:
-        return [words[code] for code in table.change(name)[np.array(rows, np.intp)].tolist()]
-    except BadValueError:
-        return [""] * len(rows)
+def _swap_sort(sort: str) -> str:
+    key = sort.removeprefix("-")
+    if key in ("", "order", "id", "question"):
+        return sort
+    field, name, run = parse_name(key)
+    if run == "diff":
+        return key if sort != key else f"-{key}"
+    text = Condition(field, name, "" if run == "A" else "A").key
+    return sort.replace(key, text)

@@ -73,19 +73,19 @@ def split_marks(text: str, start: int, end: int, marks: Iterable[Mark]) -> list[
     """The text between two places, split where a mark starts or ends; a part has the kinds of all marks on it."""
     inside = sorted(mark for mark in marks if mark.start < end and mark.end > start)
     edges = {start, end}
-    for one in inside:
-        edges |= {max(one.start, start), min(one.end, end)}
+    for mark in inside:
+        edges |= {max(mark.start, start), min(mark.end, end)}
     parts: list[TextPart] = []
     current: list[Mark] = []
     coming = iter([*inside, Mark(end, end, "")])
     following = next(coming)
     for first, last in pairwise(sorted(edges)):
-        current = [one for one in current if one.end > first]
+        current = [mark for mark in current if mark.end > first]
         while following.start <= first:
             current.append(following)
             following = next(coming)
-        kinds = dict.fromkeys(one.kind for one in current)
-        notes = dict.fromkeys(one.note for one in current if one.note)
+        kinds = dict.fromkeys(mark.kind for mark in current)
+        notes = dict.fromkeys(mark.note for mark in current if mark.note)
         parts.append(TextPart(text[first:last], " ".join(kinds), "; ".join(notes)))
     return parts
 

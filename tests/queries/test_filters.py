@@ -1,9 +1,12 @@
 """Filters of queries: conditions, search and order over the columns of two stored runs."""
 
+import base64
+import gzip
 import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +15,18 @@ from hypothesis import example, given, strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.cli.main import cli
-from auepora_eval.compare.columns import RunColumns, SearchTexts
-from auepora_eval.compare.filters import Condition, SampleFilter, list_rows, parse_condition, shown_metrics
-from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.core.metrics_base import make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.errors import BadValueError
+from auepora_eval.queries.columns import RunColumns, SearchTexts
+from auepora_eval.queries.filters import Condition, SampleFilter, parse_condition, swap_runs
+from auepora_eval.queries.rows import list_rows, shown_metrics
+from auepora_eval.queries.table import QueryTable
+from auepora_eval.report.browser.listing import build_browser
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.query_list import swap_runs
 from helpers.browser_runs import put, scored
 from helpers.checks import for_each
 
@@ -100,65 +104,10 @@ def ids(table: QueryTable, *where: str, search: str = "", sort: str = "") -> str
     return " ".join(table.ids[row] for row in SampleFilter.parse(search, where, sort).rows(table))
 
 
-CONDITIONS = {  # condition: ids of the queries that fulfil it
-    "token_f1<0.75": "q1 q5",
-    "token_f1<=0.75": "q1 q10 q5",
-    "A.token_f1>=0.5": "q1 q2 q5",
-    "B.token_f1=0.5": "q1 q5",
-    "token_f1!=0.5": "q10",
-    "diff.token_f1>0": "q10",
-    "diff.token_f1=0": "q5",
-    "token_f1=better": "q10",
-    "token_f1=worse": "q1",
-    "token_f1=changed": "q1 q10",
-    "token_f1=same": "q5",
-    "hallucination_rate=same": "q1 q2 q10 q4 q5",
-    "token_f1=scored": "q1 q10 q5",
-    "token_f1!=scored": "q2 q4",
-    "token_f1=skipped": "q4",
-    "token_f1=skipped:no_reference": "q4",
-    'token_f1=skipped:"no_reference"': "q4",
-    "token_f1=failed:judge_unparseable": "q2",
-    "token_f1=failed:other": "",
-    "token_f1=both-right": "q1 q5",  # 0.5 by the attribution
-    "token_f1=a-only": "",
-    "token_f1=b-only": "q10",
-    "token_f1=both-wrong": "",
-    "token_f1=a-only:1": "q1",
-    "cause=generator": "q5",
-    "cause=below-cut": "q1",
-    "cause=failed": "q2",
-    "A.cause=refused": "q10",
-    "cause.failure_attribution@5=unused": "q5",
-    "change.token_f1=answered": "q10",
-    "change=answer_changed": "",
-    "answer=failed": "q2",
-    "answer=missing": "q4",
-    "answer=answered": "q1 q10 q5",
-    "A.answer=refused": "q10",
-    "A.answer=empty": "q4",
-    "rank<=1": "q1",
-    "rank=none": "q2 q5",
-    "rank!=none": "q1 q10",
-    "A.rank=1": "q5",
-    "A.rank>1": "q1 q2",
-    "hit=hit": "q1 q10",
-    "hit=miss": "q2 q5",
-    "hit=win": "q1 q10",
-    "hit=gained": "q10",
-    "hit=lost": "q2 q5",
-    "seconds>2": "q1",
-    "A.seconds.search>1": "q2",
-    "label.lang=en": "q2 q10",
-    "label.lang!=en": "q1 q4 q5",
-    "label.topic=y": "q1",
-    "label.n=3": "q5",
-    "label.answerable=true": "q5",
-    "cluster=river": "q2 q10",
-    "id=q4": "q4",
-    "id=missing": "",
-    '"odd[a=1]=\\"<">0': "q1 q2 q10 q4 q5",
-}
+TABLE = json.loads((Path(__file__).parent / "conditions.json").read_text(encoding="utf-8"))
+"""The cases of the language, which the script of a report is tested by, too: `tests/js/conditions.test.js`."""
+CONDITIONS: dict[str, str] = TABLE["cases"] | TABLE["elsewhere"]  # condition: ids of the queries that fulfil it
+ERRORS: dict[str, str] = TABLE["errors"] | TABLE["hints"]  # condition: a part of the message
 
 
 def test_conditions(table: QueryTable) -> None:
@@ -172,10 +121,38 @@ def test_conditions(table: QueryTable) -> None:
     assert ids(table, "token_f1=changed", "label.lang=en") == "q10"
 
 
+def plain_list(store: RunStore) -> Any:
+    """The list that a report of both runs contains, with its columns as lists of numbers."""
+    fragment = build_browser(store, [store.find(name) for name in ("before", "after")])
+    blocks = {name: gzip.decompress(base64.b64decode(text)) for name, _, text in fragment.data}
+    types = {"u1": np.uint8, "u2": np.uint16, "f8": np.float64}
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, list):
+            return [expand(inner) for inner in value]
+        if not isinstance(value, dict):
+            return value
+        if "at" not in value:
+            return {key: expand(inner) for key, inner in value.items() if key not in ("id", "created", "signature")}
+        column = np.frombuffer(blocks["qb-columns"], types[value["type"]], value["count"], value["at"])
+        numbers = column if "table" not in value else np.array([*value["table"], np.nan])[column]
+        return [None if number != number else number for number in numbers.tolist()]
+
+    listed = expand(json.loads(blocks["qb-list"]))
+    return {key: listed[key] for key in ("count", "ids", "starts", "clusters", "runs", "labels", "metrics")}
+
+
+def test_the_table_has_the_list_of_a_report(store: RunStore, tmp_path: Path) -> None:
+    found = plain_list(store)
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+    assert found == TABLE["list"], f"`list` of conditions.json should be {path}"
+
+
 def test_swapped_conditions_give_the_same_queries(store: RunStore, table: QueryTable) -> None:
     swapped = QueryTable([RunColumns(store, store.find(name)) for name in ("after", "before")])
 
-    @for_each(one for one in CONDITIONS if one != "hit=win")
+    @for_each(condition for condition in CONDITIONS if condition not in ("hit=win", "hit!=win"))
     def check(condition: str) -> None:
         found = swap_runs(SampleFilter.parse("", [condition], ""))
         assert " ".join(swapped.ids[row] for row in found.rows(swapped)) == CONDITIONS[condition]
@@ -185,26 +162,6 @@ def test_swapped_conditions_give_the_same_queries(store: RunStore, table: QueryT
     for sort in ("-id", "token_f1", "-A.rank", "diff.token_f1", "-diff.token_f1", '-"odd[a=1]=\\"<"'):
         found = swap_runs(SampleFilter.parse(sort=sort))
         assert " ".join(swapped.ids[row] for row in found.rows(swapped)) == ids(table, sort=sort), sort
-
-
-ERRORS = {  # condition: a part of the message
-    "token_f1": "write a name, an operator",
-    "token_f1<": "has no value after <",
-    "token_f1<high": "should be a number",
-    "token_f1=wors": "did you mean 'worse'",
-    "tokenf1<1": "did you mean 'token_f1'",
-    "answer=fail": "did you mean 'failed'",
-    "answer<3": "answer has no order",
-    "label=x": "write label.NAME=VALUE",
-    "label.lag=de": "did you mean 'lang'",
-    "C.token_f1<1": "there is no run C; the runs are A, B",
-    "A.label.lang=de": "does not belong to a run",
-    "diff.rank<1": "only metrics have a difference",
-    "cause=weather": "there is no cause 'weather'",
-    "seconds.drive>1": "its timings are end_to_end, search",
-    "token_f1=both-right:high": "'high' is not a number",
-    "odd=1": "the runs have no metric 'odd'",
-}
 
 
 def test_errors_name_what_is_allowed(table: QueryTable) -> None:

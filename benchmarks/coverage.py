@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of, quantile_interval
-from auepora_eval.stats.calibration import auroc
+from auepora_eval.stats.calibration import threshold_counts
 from auepora_eval.stats.intervals import Interval, mean_interval
 
 Floats = npt.NDArray[np.float64]
@@ -166,7 +166,7 @@ def separation(rng: Generator, n: int) -> Interval | None:
 
     def area(indices: Ints) -> float:
         drawn = labels[indices]
-        return auroc(scores[indices], drawn) if 0 < drawn.sum() < n else math.nan
+        return threshold_counts(scores[indices], drawn).auroc() if 0 < drawn.sum() < n else math.nan
 
     return bootstrap_interval_of(area, n, draws=500, lowest=0.0, highest=1.0)
 

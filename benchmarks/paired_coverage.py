@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auepora_eval.stats.difference import paired_bootstrap, paired_interval
+from auepora_eval.stats.difference import PairedStatistics, paired_bootstraps, paired_interval
 from auepora_eval.stats.intervals import Interval
 from auepora_eval.stats.permutation import max_t, sign_flips
 
@@ -120,7 +120,7 @@ def cited_pair(rng: Generator, n: int) -> Interval | None:
     good = rng.beta(2, 1, n)
     cited = [rng.poisson(3, n), rng.poisson(4, n)]
     first, second = (np.stack([rng.binomial(c, good), c], axis=1).astype(np.float64) for c in cited)
-    return paired_bootstrap(first, second, ratio, draws=1000, lowest=0.0, highest=1.0)
+    return paired_bootstraps([PairedStatistics(first, second, ratio, 0.0, 1.0)], draws=1000)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from auepora_eval.stats.groups import TermGroup, TermIncidence, failure_groups
 from auepora_eval.stats.intervals import Bools
-from auepora_eval.text.terms import content_terms
+from auepora_eval.text.tokenizers import content_terms
 from benchmarks.verdicts import DATA, Figure, Section
 
 SAMPLES, WRONG = 2_000, 600

@@ -20,7 +20,7 @@ from .core.types import Document, EvaluationSample, MetricResult, Response, Retr
 from .engine.evaluate import evaluate, evaluate_rankings
 from .errors import AueporaWarning
 from .judge.metric import judged_parts
-from .stats.calibration import auroc, average_precision, tpr_at_fpr
+from .stats.calibration import threshold_counts
 
 # --- results: compared metric and method, number of cases, largest deviation -----------------------------------------
 
@@ -110,10 +110,11 @@ def roc_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
         scores, both = generate_scores(rng)
         one_class = [number % 2] * len(both)
         for labels, case in ((both, f"case {number}"), (one_class, f"case {number}, one class")):
-            deviations["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)
-            deviations["auprc"].add(average_precision(scores, labels), _average_precision(scores, labels), case)
+            counts = threshold_counts(scores, labels)
+            deviations["auroc"].add(counts.auroc(), _auroc(scores, labels), case)
+            deviations["auprc"].add(counts.average_precision(), _average_precision(scores, labels), case)
             for most in (0.03, 0.05, 0.1, 0.5):
-                deviations["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), _tpr_at_fpr(scores, labels, most), case)
+                deviations["tpr_at_fpr"].add(counts.tpr_at_fpr(most), _tpr_at_fpr(scores, labels, most), case)
     for deviation in deviations.values():
         yield deviation.check()
 
@@ -649,13 +650,14 @@ def _sklearn(count: int, seed: int) -> Iterator[CrossCheck]:
     rng = random.Random(seed)  # noqa: S311 -- test data
     for case in range(count):
         scores, labels = generate_scores(rng)
-        tallies["auroc"].add(auroc(scores, labels), float(roc_auc_score(labels, scores)), f"case {case}")
+        counts = threshold_counts(scores, labels)
+        tallies["auroc"].add(counts.auroc(), float(roc_auc_score(labels, scores)), f"case {case}")
         want = float(average_precision_score(labels, scores))
-        tallies["auprc"].add(average_precision(scores, labels), want, f"case {case}")
+        tallies["auprc"].add(counts.average_precision(), want, f"case {case}")
         fpr, tpr, _ = roc_curve(labels, scores, drop_intermediate=False)
         for most in (0.03, 0.05, 0.1):
             want = float(tpr[fpr <= most].max())
-            tallies["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), want, f"case {case} at {most}")
+            tallies["tpr_at_fpr"].add(counts.tpr_at_fpr(most), want, f"case {case} at {most}")
     for tally in tallies.values():
         yield tally.check()
 

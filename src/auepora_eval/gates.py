@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -79,16 +80,10 @@ class GateOutcome:
     """Whether it is the default coverage gate of a gated metric, which the user did not write."""
     warning: str | None = None
     """A caveat of the outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedGate(GateOutcome):
-    """The outcome of a gate with what the short form says about it; this is not stored."""
-
     brief: str = ""
-    """The reason with as many digits as the interval allows."""
+    """The reason with as many digits as the interval allows, for the short form; this is not stored."""
     is_doubtful: bool = False
-    """Whether the interval may be too narrow."""
+    """Whether the interval may be too narrow; this is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +126,8 @@ class GateReport(BlockReport):
     @property
     def headline(self) -> str:
         """``3 gates: 2 passed, 1 failed``."""
-        counts = {status: sum(outcome.status == status for outcome in self.visible_outcomes) for status in _EXIT_CODES}
-        summary = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+        counts = Counter(outcome.status for outcome in self.visible_outcomes)
+        summary = ", ".join(f"{counts[status]} {status}" for status in _EXIT_CODES if counts[status])
         n = len(self.visible_outcomes)
         return f"{n} gate{'s' * (n != 1)}: {summary}" if n else "no gates"
 
@@ -160,7 +155,8 @@ class GateReport(BlockReport):
 
 def _outcome_dict(outcome: GateOutcome) -> dict[str, Any]:
     document = asdict(outcome)
-    return {name: document[name] for name in GateOutcome.__dataclass_fields__}
+    del document["brief"], document["is_doubtful"]
+    return document
 
 
 # --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
@@ -175,14 +171,12 @@ def _answer_counts(result: MetricResult) -> tuple[int, int] | None:
 
     With repeats these are calls.
     """
-    details = result.details
-    repeats = details.get("repeats")
-    if isinstance(repeats, Mapping) and "num_calls" in repeats:
-        failed, total = repeats["num_system_failed"] + repeats["num_measure_failed"], repeats["num_calls"]
-    elif isinstance(failed := details.get("num_failed"), int) and isinstance(details.get("num_scored"), int):
-        total = details["num_scored"] + failed
-    else:
+    details, repeats = result.details, result.details.repeats
+    if not repeats and not details.counts_outcomes:
         return None
+    failed, total = details.num_failed, details.num_scored + details.num_failed
+    if repeats.num_calls:
+        failed, total = repeats.num_failed, repeats.num_calls
     return (total - failed, total) if total else None
 
 
@@ -199,7 +193,7 @@ def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -
         elif general is not None:
             text = f"coverage({name}) {general.operator} {general.threshold:g}"
             yield CoverageGate(text, name, general.operator, general.threshold), False
-        elif name in results and "num_scored" in results[name].details and _answer_counts(results[name]) is not None:
+        elif name in results and results[name].details.counts_outcomes and _answer_counts(results[name]) is not None:
             yield CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True
 
 
@@ -259,9 +253,13 @@ def check_gates(
     for gate in parsed:
         match gate:
             case CoverageGate():
-                matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
+                matching = [
+                    checked for checked, implied in coverage if not implied and gate.metric in (None, checked.metric)
+                ]
                 texts = {outcome.gate for outcome in outcomes}
-                outcomes += [_check_coverage(one, results_by_name) for one in matching if one.text not in texts]
+                outcomes += [
+                    _check_coverage(checked, results_by_name) for checked in matching if checked.text not in texts
+                ]
             case ValueGate():
                 result = results_by_name.get(gate.metric)
                 outcomes.append(_with_brief(partial(_check_value, gate, result), _flags(result)))
@@ -272,23 +270,23 @@ def check_gates(
                 pair = (comparison or {}).get(gate.metric)
                 flags = () if pair is None else pair.flags
                 outcomes.append(_with_brief(partial(_check_difference, gate, baseline, picked), flags))
-    outcomes += [_check_coverage(one, results_by_name, implied=True) for one, implied in coverage if implied]
+    outcomes += [_check_coverage(checked, results_by_name, implied=True) for checked, implied in coverage if implied]
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
-def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> CheckedGate:
+def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> GateOutcome:
     """The outcome of a coverage gate, with its reason in few digits as well."""
     return _with_brief(partial(coverage_outcome, gate, results.get(str(gate.metric)), implied=implied))
 
 
-def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:
+def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> GateOutcome:
     """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
-    return CheckedGate(**asdict(check()), brief=check(short=True).reason, is_doubtful=bool(flags))
+    return replace(check(), brief=check(short=True).reason, is_doubtful=bool(flags))
 
 
 def _flags(result: MetricResult | None) -> Sequence[str]:
     """Why the interval of a result may be too narrow."""
-    return () if result is None else (result.details.get("interval") or {}).get("flags") or ()
+    return () if result is None else result.details.interval.flags
 
 
 def _digits(short: bool, ends: tuple[float, float] | None, numbers: Sequence[float], other: float | None = None) -> int:
@@ -332,9 +330,9 @@ def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = F
             return _inconclusive(gate, f"{name} has no group {gate.where}{near}")
         result, name = part, f"{name} where {gate.where}"
     if not result.defined:
-        because = result.details.get("undefined_because") or "no sample was scored"
+        because = result.details.undefined_because or "no sample was scored"
         return _inconclusive(gate, f"{name} has no value: {because}")
-    if skipped := result.details.get("skipped_missing_output"):
+    if skipped := result.details.reasons("skipped").get("missing_output"):
         return _inconclusive(
             gate,
             f"{name} is {format_number(result.value)} "
@@ -366,7 +364,7 @@ def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = F
         reason += f"; {two_stage_note(stage)}"
     if corrections := corrections_note(result):
         reason += f"; {corrections}"
-    if gate.part != "point" and (picked := result.details.get("picked")):
+    if gate.part != "point" and (picked := result.details.picked):
         reason += f"; {picked}"
     return GateOutcome(
         gate.text, status, reason, gate.metric, value, warning=unjudged or _failure_warning(gate, result, status)
@@ -405,10 +403,10 @@ def _partial_note(name: str, result: MetricResult) -> str | None:
 
     The value and interval of two-stage judging are about all samples.
     """
-    unjudged = result.details.get("skipped_not_judged")
+    unjudged = result.details.reasons("skipped").get("not_judged")
     if not unjudged or two_stage_details(result) is not None:
         return None
-    judged = result.details.get("num_scored", 0)
+    judged = result.details.num_scored
     return (
         f"{name} is judged on {judged} of {judged + unjudged} samples, and no sequential design fixed this gate: its "
         "value may be biased, and its interval and p-value are not valid; judge the rest with `auepora rescore RUN "
@@ -418,16 +416,14 @@ def _partial_note(name: str, result: MetricResult) -> str | None:
 
 def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
     """A warning where failed measurements could have changed the decision."""
-    bounds = result.details.get("bounds")
-    if (
-        gate.part != "point"
-        or not bounds
-        or {status_of([one], gate.operator, gate.threshold) for one in bounds} == {status}
-    ):
+    bounds = result.details.bounds
+    if gate.part != "point" or not bounds:
         return None
     low, high = bounds
+    if {status_of([bound], gate.operator, gate.threshold) for bound in (low, high)} == {status}:
+        return None
     return (
-        f"{gate.text!r} is {status} by what could be measured; with {result.details.get('num_measure_failed')} failed "
+        f"{gate.text!r} is {status} by what could be measured; with {result.details.num_measure_failed} failed "
         f"measurements the value may lie anywhere from {format_number(low)} to {format_number(high)}"
     )
 
@@ -453,20 +449,20 @@ class BaselineComparison:
             return self.without
         if name not in self.comparison:
             return f"{name} cannot be compared: {self.refused.get(name, 'not both runs have it')}"
-        one = self.comparison[name]
-        name = one.label or name
-        if one.delta is None:
-            return f"{name} has no difference: {one.note or 'no sample was scored in both runs'}"
-        difference = _difference_text(one, short)
-        if one.doubt == "system_failures":
-            because = f" ({one.note})" if one.note else ""
+        found = self.comparison[name]
+        name = found.label or name
+        if found.delta is None:
+            return f"{name} has no difference: {found.note or 'no sample was scored in both runs'}"
+        difference = _difference_text(found, short)
+        if found.doubt == "system_failures":
+            because = f" ({found.note})" if found.note else ""
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
-        if one.doubt == "missing_outputs":
-            return f"the difference in {name} is {difference}, but outputs are missing ({one.note})"
-        if one.doubt in ("partly_judged", "selected_samples", "covered_proportion", "list_length"):
-            return f"the difference in {name} is {difference}: {one.note}"
-        if one.sequential is not None and one.sequential.get("reason") is None:
-            return f"{name} is not decided yet ({sequential_note(one.sequential)})"
+        if found.doubt == "missing_outputs":
+            return f"the difference in {name} is {difference}, but outputs are missing ({found.note})"
+        if found.doubt in ("partly_judged", "selected_samples", "covered_proportion", "list_length"):
+            return f"the difference in {name} is {difference}: {found.note}"
+        if found.sequential is not None and found.sequential.get("reason") is None:
+            return f"{name} is not decided yet ({sequential_note(found.sequential)})"
         return None
 
 
@@ -485,140 +481,142 @@ def _check_difference(
     if problem is not None:
         return _inconclusive(gate, problem)
     assert baseline.comparison is not None
-    one = baseline.comparison[gate.metric]
+    found = baseline.comparison[gate.metric]
     if isinstance(gate, VerdictGate):
-        outcome = _check_verdict(gate, one, short)
+        outcome = _check_verdict(gate, found, short)
     elif gate.part is None:
-        outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold, short=short)
+        outcome = _decide_by_interval(gate, found, gate.operator, gate.threshold, short=short)
     else:
-        outcome = _decide_by_number(gate, one, short)
+        outcome = _decide_by_number(gate, found, short)
     if allows:
         outcome = replace(outcome, reason=f"{outcome.reason}; {picked[1]}")
-    if one.match is not None:
-        outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(one.match).label} in both runs")
-    if one.sequential is None:
+    if found.match is not None:
+        outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(found.match).label} in both runs")
+    if found.sequential is None:
         return outcome
-    claim = f"; {CLAIM_ALL}" if one.sequential.get("claim") == "all" else ""
-    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(one.sequential)}{claim}")
+    claim = f"; {CLAIM_ALL}" if found.sequential.get("claim") == "all" else ""
+    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(found.sequential)}{claim}")
 
 
-def _check_verdict(gate: VerdictGate, one: MetricComparison, short: bool) -> GateOutcome:
+def _check_verdict(gate: VerdictGate, found: MetricComparison, short: bool) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
-    label = one.label or one.name
-    if one.doubt in ("question_overlap", "no_direction"):
+    label = found.label or found.name
+    if found.doubt in ("question_overlap", "no_direction"):
         return _inconclusive(
-            gate, f"the difference in {label} is {_difference_text(one, short)}: {one.note}", one.delta
+            gate, f"the difference in {label} is {_difference_text(found, short)}: {found.note}", found.delta
         )
-    if one.longer_list is not None and gate.expected == "better":
-        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one, short)}", one.delta)
+    if found.longer_list is not None and gate.expected == "better":
+        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(found, short)}", found.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
-        if one.higher_is_better:
-            return _decide_by_interval(gate, one, ">", margin, short=short)
-        return _decide_by_interval(gate, one, "<", 0.0 - margin, short=short)
-    reason = f"{label} is {_verdict_text(one, short)}"
-    if one.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(one)):
-        why = "skewed differences" if one.doubt == "skewed" else "measurements that failed could turn it"
-        return _inconclusive(gate, f"{reason}: {why}", one.delta)
-    if one.verdict == "inconclusive" and gate.expected == "better":
-        return _inconclusive(gate, reason + _mde_note(one), one.delta)
-    if one.verdict == "inconclusive":
-        reason = f"{label} was not found to be worse: {_difference_text(one, short)}{_mde_note(one)}"
-    passed = one.verdict == "better" if gate.expected == "better" else one.verdict != "worse"
-    return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, one.delta)
+        if found.higher_is_better:
+            return _decide_by_interval(gate, found, ">", margin, short=short)
+        return _decide_by_interval(gate, found, "<", 0.0 - margin, short=short)
+    reason = f"{label} is {_verdict_text(found, short)}"
+    if found.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(found)):
+        why = "skewed differences" if found.doubt == "skewed" else "measurements that failed could turn it"
+        return _inconclusive(gate, f"{reason}: {why}", found.delta)
+    if found.verdict == "inconclusive" and gate.expected == "better":
+        return _inconclusive(gate, reason + _mde_note(found), found.delta)
+    if found.verdict == "inconclusive":
+        reason = f"{label} was not found to be worse: {_difference_text(found, short)}{_mde_note(found)}"
+    passed = found.verdict == "better" if gate.expected == "better" else found.verdict != "worse"
+    return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, found.delta)
 
 
-def _decide_by_number(gate: DeltaGate, one: MetricComparison, short: bool) -> GateOutcome:
+def _decide_by_number(gate: DeltaGate, found: MetricComparison, short: bool) -> GateOutcome:
     """Decide by one end of a difference's interval, or by the bare difference, allowing for failed measurements."""
-    assert one.delta is not None
+    assert found.delta is not None
     warning = None
-    value, what = one.delta, f"the difference in {one.label or one.name}"
-    ends = one.sure_interval or one.interval
+    value, what = found.delta, f"the difference in {found.label or found.name}"
+    ends = found.sure_interval or found.interval
     digits = _digits(short, ends, [value, *(ends or ())], gate.threshold)
     if gate.part == "point":
         warning = (
             f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
             f"delta({gate.metric}) goes by its interval"
         )
-    elif one.interval is None or ends is None:
-        return _inconclusive(gate, _no_interval_message(one))
+    elif found.interval is None or ends is None:
+        return _inconclusive(gate, _no_interval_message(found))
     else:
         value = ends[0 if gate.part == "low" else 1]
-        what = f"the {_ENDS[gate.part]} end of {what} ({format_number(one.delta, digits=digits)})"
+        what = f"the {_ENDS[gate.part]} end of {what} ({format_number(found.delta, digits=digits)})"
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
-    if unsure := _failure_note(one, [value], gate.operator, gate.threshold):
+    if unsure := _failure_note(found, [value], gate.operator, gate.threshold):
         status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold, digits)}, but {unsure}"
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
 
 def _decide_by_interval(
-    gate: Gate, one: MetricComparison, operator: Operator, threshold: float, *, short: bool
+    gate: Gate, found: MetricComparison, operator: Operator, threshold: float, *, short: bool
 ) -> GateOutcome:
     """Decide by the whole interval of a difference, allowing for failed measurements."""
-    ends = one.sure_interval
+    ends = found.sure_interval
     if ends is None:
-        return _inconclusive(gate, _no_interval_message(one), one.delta)
+        return _inconclusive(gate, _no_interval_message(found), found.delta)
     status = status_of(ends, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
     if status == "inconclusive":
-        decided = f"it may lie on either side of {threshold:g}{_mde_note(one)}"
-    elif unsure := _failure_note(one, ends, operator, threshold):
+        decided = f"it may lie on either side of {threshold:g}{_mde_note(found)}"
+    elif unsure := _failure_note(found, ends, operator, threshold):
         status, decided = "inconclusive", unsure
     else:
         decided = f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    difference = _difference_text(one, short, threshold)
-    reason = f"the difference in {one.label or one.name} is {difference}: {decided}{_flags_note(one.flags, short)}"
-    return GateOutcome(gate.text, status, reason, one.name, one.delta)
+    difference = _difference_text(found, short, threshold)
+    reason = (
+        f"the difference in {found.label or found.name} is {difference}: {decided}{_flags_note(found.flags, short)}"
+    )
+    return GateOutcome(gate.text, status, reason, found.name, found.delta)
 
 
-def _failure_note(one: MetricComparison, ends: Iterable[float], operator: Operator, threshold: float) -> str | None:
+def _failure_note(found: MetricComparison, ends: Iterable[float], operator: Operator, threshold: float) -> str | None:
     """Why failed measurements make a gate inconclusive; ``None`` where the outcome is the same with any of them."""
-    if one.doubt == "measure_failures" and one.bounds is None:
+    if found.doubt == "measure_failures" and found.bounds is None:
         return "measurements that failed could move it, and how far is unknown"
-    assert one.delta is not None
-    shifts = [0.0, *(bound - one.delta for bound in one.bounds or ())]
+    assert found.delta is not None
+    shifts = [0.0, *(bound - found.delta for bound in found.bounds or ())]
     statuses = {status_of(ends, operator, threshold, shift) for shift in shifts}
     return f"measurements that failed could put it on either side of {threshold:g}" if len(statuses) > 1 else None
 
 
-def _may_be_worse(one: MetricComparison) -> bool:
+def _may_be_worse(found: MetricComparison) -> bool:
     """Whether failed measurements, or the sign, allow a difference in the worse direction; unknown bounds do."""
-    bounds = (one.delta or 0.0, one.delta or 0.0) if one.doubt == "skewed" else one.bounds
+    bounds = (found.delta or 0.0, found.delta or 0.0) if found.doubt == "skewed" else found.bounds
     if bounds is None:
         return True
-    return bounds[0] < 0 if one.higher_is_better else bounds[1] > 0
+    return bounds[0] < 0 if found.higher_is_better else bounds[1] > 0
 
 
-def _difference_text(one: MetricComparison, short: bool, threshold: float | None = None) -> str:
-    assert one.delta is not None
-    digits = _digits(short, one.interval, [one.delta, *(one.interval or ())], threshold)
-    interval = "" if one.interval is None else f" ({format_interval(one.interval, digits)})"
-    if one.sequential is not None and one.interval is not None:
-        interval = f" (repeated interval {interval_ends(one.interval, digits)})"
-    elif one.interval is not None and one.interval_under_skew is not None:
-        interval = f"{interval[:-1]}, {interval_ends(one.interval_under_skew, digits)} allowing for skew)"
-    difference = f"{'+' * (one.delta >= 0)}{format_number(one.delta, digits=digits)}"
-    return f"{difference}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+def _difference_text(found: MetricComparison, short: bool, threshold: float | None = None) -> str:
+    assert found.delta is not None
+    digits = _digits(short, found.interval, [found.delta, *(found.interval or ())], threshold)
+    interval = "" if found.interval is None else f" ({format_interval(found.interval, digits)})"
+    if found.sequential is not None and found.interval is not None:
+        interval = f" (repeated interval {interval_ends(found.interval, digits)})"
+    elif found.interval is not None and found.interval_under_skew is not None:
+        interval = f"{interval[:-1]}, {interval_ends(found.interval_under_skew, digits)} allowing for skew)"
+    difference = f"{'+' * (found.delta >= 0)}{format_number(found.delta, digits=digits)}"
+    return f"{difference}{interval} on {found.n} sample{'s' * (found.n != 1)}"
 
 
-def _verdict_text(one: MetricComparison, short: bool) -> str:
-    p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    p_text = "" if p is None else f", {'repeated ' * (one.sequential is not None)}p {p:.3g}"
-    words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
-    return f"{words}: {_difference_text(one, short)}{p_text}"
+def _verdict_text(found: MetricComparison, short: bool) -> str:
+    p = found.p_value if found.p_adjusted is None else found.p_adjusted
+    p_text = "" if p is None else f", {'repeated ' * (found.sequential is not None)}p {p:.3g}"
+    words = {"inconclusive": "neither better nor worse for sure"}.get(found.verdict, found.verdict)
+    return f"{words}: {_difference_text(found, short)}{p_text}"
 
 
-def _mde_note(one: MetricComparison) -> str:
-    if one.mde is None:
+def _mde_note(found: MetricComparison) -> str:
+    if found.mde is None:
         return ""
-    return f"; with {one.n} sample{'s' * (one.n != 1)} a difference of about {one.mde:.2g} can be detected"
+    return f"; with {found.n} sample{'s' * (found.n != 1)} a difference of about {found.mde:.2g} can be detected"
 
 
-def _no_interval_message(one: MetricComparison) -> str:
-    because = f" ({one.note})" if one.note else ""
-    what = f"the difference in {one.label or one.name} has no interval{because}"
-    return f"{what}; point(delta({one.name})) decides by the bare number"
+def _no_interval_message(found: MetricComparison) -> str:
+    because = f" ({found.note})" if found.note else ""
+    what = f"the difference in {found.label or found.name} has no interval{because}"
+    return f"{what}; point(delta({found.name})) decides by the bare number"
 
 
 def _inconclusive(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
@@ -634,11 +632,10 @@ FAILED_TAG = _TAGS["failed"]
 
 def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
     """Tag a run with its gate status: ``gates-passed``, ``gates-failed`` or ``gates-open``; returns the run."""
-    tag, tags = _TAGS[report.status], store.get(run_id).tags
-    others = [one for one in _TAGS.values() if one != tag and one in tags]
+    tag, tags = _TAGS[report.status], set(store.get(run_id).tags)
     if tag not in tags:
         store.tag(run_id, tag)
-    if others:
+    if others := tags.intersection(_TAGS.values()) - {tag}:
         store.untag(run_id, *others)
     return store.get(run_id)
 
@@ -702,9 +699,9 @@ def check_run(
         if record.run_id in samples.runs:
             reason = selection_note({record.run_id: record.run_id})
             checked = check_gates(gates, results)
-            outcomes = [replace(one, status="inconclusive", reason=reason) for one in checked if not one.implied]
-            implied = [one for one in checked if one.implied]
-            return replace(checked, outcomes=(*outcomes, *implied), sample_set=samples)
+            written = [outcome for outcome in checked if not outcome.implied]
+            outcomes = [replace(outcome, status="inconclusive", reason=reason, brief=reason) for outcome in written]
+            return replace(checked, outcomes=(*outcomes, *checked.outcomes[len(written) :]), sample_set=samples)
     report = _check_results(
         store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples
     )
@@ -736,10 +733,8 @@ def _with_unusable(outcome: GateOutcome, judges: Sequence[str]) -> GateOutcome:
     warning = "; ".join(filter(None, [outcome.warning, *judges]))
     if outcome.status != "passed":
         return replace(outcome, warning=warning)
-    reason = f"{outcome.reason}, but its judge is not usable"
-    if isinstance(outcome, CheckedGate):
-        outcome = replace(outcome, brief=f"{outcome.brief}, but its judge is not usable")
-    return replace(outcome, status="inconclusive", reason=reason, warning=warning)
+    reason, brief = (f"{text}, but its judge is not usable" for text in (outcome.reason, outcome.brief))
+    return replace(outcome, status="inconclusive", reason=reason, brief=brief, warning=warning)
 
 
 def _check_results(

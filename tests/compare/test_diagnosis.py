@@ -234,10 +234,10 @@ def test_the_name_of_udcg_depends_on_its_utilities() -> None:
     sampled = [[document("a", relevant=True)]]
     exact = [[SingleDocument("a", True, 1.0, True, 0.0, abstain_probability=0.25)]]
     mixed = [[*sampled[0], *exact[0]]]
-    assert document_utility(mixed, bits("1"), [], 3).measures["udcg_sampled"].value == pytest.approx(
+    assert document_utility(mixed, bits("1"), [], k=3).measures["udcg_sampled"].value == pytest.approx(
         1 / (1 + math.exp(-1))
     )
-    one, two = (document_utility(rows, bits("1"), [], 3).measures for rows in (sampled, exact))
+    one, two = (document_utility(rows, bits("1"), [], k=3).measures for rows in (sampled, exact))
     assert list(one) == ["udcg_sampled"]
     assert two["udcg"].value == pytest.approx(1 / (1 + math.exp(-0.75)), abs=1e-12)
 

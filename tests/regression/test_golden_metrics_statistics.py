@@ -14,9 +14,7 @@ from auepora_eval.stats.agreement import agreement_report, alpha_report, kappa_r
 from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of, quantile_interval, quantile_of
 from auepora_eval.stats.calibration import (
     CorrectedMean,
-    auroc,
     auroc_report,
-    average_precision,
     balanced_accuracy_report,
     brier_score,
     confusion,
@@ -24,13 +22,12 @@ from auepora_eval.stats.calibration import (
     corrected_mean,
     expected_calibration_error,
     reliability_table,
-    tpr_at_fpr,
+    threshold_counts,
 )
 from auepora_eval.stats.difference import (
     effect_size,
     mde,
     newcombe_interval,
-    paired_bootstrap,
     paired_bootstrap_of,
     paired_differences,
     paired_interval,
@@ -40,6 +37,7 @@ from auepora_eval.stats.difference import (
 from auepora_eval.stats.intervals import Estimate, Interval, Moments, mean_interval, t_quantile, wilson_interval
 from auepora_eval.stats.permutation import SignFlips, holm, max_t, sign_flips, tukey_hsd
 from helpers.golden import check_golden
+from helpers.resampling import paired_bootstrap
 
 Floats = npt.NDArray[np.float64]
 SEEDS = (1, 2, 3)
@@ -108,7 +106,9 @@ def test_intervals(seed: int) -> None:
             "quantile 0.9, interval": interval(quantile_interval(times, 0.9, seed=seed)),
             "quantile 0.9, clusters": interval(quantile_interval(times, 0.9, clusters=clusters, seed=seed)),
             "auroc, bootstrap": interval(
-                bootstrap_interval_of(lambda rows: auroc(run[rows], data.labels[rows]), N, draws=200, seed=seed)
+                bootstrap_interval_of(
+                    lambda rows: threshold_counts(run[rows], data.labels[rows]).auroc(), N, draws=200, seed=seed
+                )
             ),
             "t quantiles": [t_quantile(0.025, freedom) for freedom in (1, 4, 29, 1000)],
         },
@@ -151,8 +151,8 @@ def test_differences(seed: int) -> None:
             ),
             "auroc": interval(
                 paired_bootstrap_of(
-                    lambda rows: auroc(a[rows], data.labels[rows]),
-                    lambda rows: auroc(b[rows], data.labels[rows]),
+                    lambda rows: threshold_counts(a[rows], data.labels[rows]).auroc(),
+                    lambda rows: threshold_counts(b[rows], data.labels[rows]).auroc(),
                     N,
                     draws=200,
                     seed=seed,
@@ -208,7 +208,11 @@ def test_agreement_and_calibration(seed: int) -> None:
             "brier": brier_score(run, labels),
             "auroc": measured(auroc_report(run, labels, draws=200, seed=seed)),
             "confusion": [measured(table.tpr()), measured(table.tnr()), measured(balanced_accuracy_report(table))],
-            "roc": [auroc(run, labels), average_precision(run, labels), tpr_at_fpr(run, labels, 0.05)],
+            "roc": [
+                threshold_counts(run, labels).auroc(),
+                threshold_counts(run, labels).average_precision(),
+                threshold_counts(run, labels).tpr_at_fpr(0.05),
+            ],
             "ne gate": ne_gate(NEGateMetrics.compute(run, labels)),
             "ne gate, one class": ne_gate(NEGateMetrics.compute(run, np.ones(N))),
             "corrected": corrected(corrected_mean(run, known)),

@@ -151,7 +151,10 @@ def test_gates_on_a_set(store: RunStore, table: QueryTable) -> None:
         report = check_run(store, record, store.results(record.run_id), gates, baseline=other, samples=wrong)
         assert (report.to_dict()["sample_set"], "of the set 'made'" in gates_table(report)) == ("made", True)
         assert 'name="sample_set" value="made"' in junit_xml(report, name="gates")
-        return [one.status for one in report.outcomes if not one.implied]
+        written = [outcome for outcome in report.outcomes if not outcome.implied]
+        if record.run_id in wrong.runs:
+            assert all("selected by" in outcome.brief for outcome in written), "the short form says why"
+        return [outcome.status for outcome in written]
 
     assert check("b", "c") == ["passed", "passed"]
     assert check("c", "b") == ["failed", "failed"]

@@ -8,9 +8,10 @@ import pytest
 
 from auepora_eval.errors import AlignmentError
 from auepora_eval.stats.bootstrap import bootstrap_interval, quantile_of
-from auepora_eval.stats.difference import PairedStatistics, paired_bootstrap, paired_bootstrap_of, paired_bootstraps
+from auepora_eval.stats.difference import PairedStatistics, paired_bootstrap_of, paired_bootstraps
 from auepora_eval.stats.intervals import Interval, mean_interval
 from helpers.requirements import need
+from helpers.resampling import paired_bootstrap
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AlignmentError, AueporaError, BadTypeError, BadValueError
-from auepora_eval.stats.calibration import auroc, average_precision, threshold_counts, tpr_at_fpr
+from auepora_eval.stats.calibration import threshold_counts
 from helpers.requirements import need
 
 AREA_ROWS = [  # scores, labels, auroc, average precision, why
@@ -36,8 +36,8 @@ AREA_ROWS = [  # scores, labels, auroc, average precision, why
     ("scores", "labels", "area", "precision"), [row[:4] for row in AREA_ROWS], ids=[row[4] for row in AREA_ROWS]
 )
 def test_areas_by_hand(scores: list[Any], labels: list[Any], area: float, precision: float) -> None:
-    assert auroc(scores, labels) == area
-    assert average_precision(scores, labels) == pytest.approx(precision, abs=1e-15)
+    assert threshold_counts(scores, labels).auroc() == area
+    assert threshold_counts(scores, labels).average_precision() == pytest.approx(precision, abs=1e-15)
 
 
 TPR_ROWS = [  # scores, labels, max_fpr, want, why
@@ -58,7 +58,7 @@ TPR_ROWS = [  # scores, labels, max_fpr, want, why
     ("scores", "labels", "bound", "want"), [row[:4] for row in TPR_ROWS], ids=[row[4] for row in TPR_ROWS]
 )
 def test_tpr_at_fpr_by_hand(scores: list[float], labels: list[int], bound: float, want: float) -> None:
-    assert tpr_at_fpr(scores, labels, bound) == want
+    assert threshold_counts(scores, labels).tpr_at_fpr(bound) == want
 
 
 @pytest.mark.parametrize("percent", range(1, 100))
@@ -66,8 +66,8 @@ def test_a_bound_that_is_met_exactly_is_met(percent: int) -> None:
     """``percent`` false alarms of 100, then the positive: 0.07 * 100 > 7 must not shut it out, nor let one more in."""
     labels = [0] * percent + [1] + [0] * (100 - percent)
     scores = list(range(101, 0, -1))
-    assert tpr_at_fpr(scores, labels, percent / 100) == 1.0
-    assert tpr_at_fpr(scores, labels, (percent - 1) / 100) == 0.0
+    assert threshold_counts(scores, labels).tpr_at_fpr(percent / 100) == 1.0
+    assert threshold_counts(scores, labels).tpr_at_fpr((percent - 1) / 100) == 0.0
 
 
 SCORES = st.one_of(
@@ -87,10 +87,12 @@ CONSTANT = st.tuples(SCORES, st.lists(st.booleans(), min_size=2, max_size=30)).m
 def test_agrees_with_scikit_learn(pairs: list[tuple[float, bool]], bound: float) -> None:
     oracle = need("sklearn.metrics")
     scores, labels = [score for score, _ in pairs], [int(label) for _, label in pairs]
-    assert auroc(scores, labels) == pytest.approx(oracle.roc_auc_score(labels, scores), abs=1e-12)
-    assert average_precision(scores, labels) == pytest.approx(oracle.average_precision_score(labels, scores), abs=1e-12)
+    assert threshold_counts(scores, labels).auroc() == pytest.approx(oracle.roc_auc_score(labels, scores), abs=1e-12)
+    assert threshold_counts(scores, labels).average_precision() == pytest.approx(
+        oracle.average_precision_score(labels, scores), abs=1e-12
+    )
     fpr, tpr, _ = oracle.roc_curve(labels, scores, drop_intermediate=False)
-    assert tpr_at_fpr(scores, labels, bound) == pytest.approx(tpr[fpr <= bound].max(), abs=1e-12)
+    assert threshold_counts(scores, labels).tpr_at_fpr(bound) == pytest.approx(tpr[fpr <= bound].max(), abs=1e-12)
 
 
 def test_agrees_with_scikit_learn_on_many() -> None:
@@ -99,13 +101,17 @@ def test_agrees_with_scikit_learn_on_many() -> None:
     for decimals in (2, 17):  # many ties, hardly any
         labels = rng.random(20_000) < 0.07
         scores = np.round(rng.normal(loc=labels, scale=1.5), decimals)
-        assert auroc(scores, labels) == pytest.approx(oracle.roc_auc_score(labels, scores), abs=1e-12)
-        assert average_precision(scores, labels) == pytest.approx(
+        assert threshold_counts(scores, labels).auroc() == pytest.approx(
+            oracle.roc_auc_score(labels, scores), abs=1e-12
+        )
+        assert threshold_counts(scores, labels).average_precision() == pytest.approx(
             oracle.average_precision_score(labels, scores), abs=1e-12
         )
         fpr, tpr, _ = oracle.roc_curve(labels, scores, drop_intermediate=False)
         for bound in (0.03, 0.05, 0.1):
-            assert tpr_at_fpr(scores, labels, bound) == pytest.approx(tpr[fpr <= bound].max(), abs=1e-12)
+            assert threshold_counts(scores, labels).tpr_at_fpr(bound) == pytest.approx(
+                tpr[fpr <= bound].max(), abs=1e-12
+            )
 
 
 @given(PAIRS)
@@ -115,15 +121,17 @@ def test_auroc_is_the_proportion_of_ordered_pairs(pairs: list[tuple[float, bool]
     positives = [score for score, label in pairs if label]
     negatives = [score for score, label in pairs if not label]
     wins = sum((p > n) + Fraction(p == n, 2) for p, n in product(positives, negatives))
-    assert auroc(scores, labels) == float(wins / (len(positives) * len(negatives)))
-    assert auroc([-score for score in scores], labels) == float(1 - wins / (len(positives) * len(negatives)))
+    assert threshold_counts(scores, labels).auroc() == float(wins / (len(positives) * len(negatives)))
+    assert threshold_counts([-score for score in scores], labels).auroc() == float(
+        1 - wins / (len(positives) * len(negatives))
+    )
 
 
 @given(PAIRS, st.randoms(use_true_random=False))
 def test_the_order_of_the_pairs_changes_no_bit(pairs: list[tuple[float, bool]], rng: Any) -> None:
     shuffled = rng.sample(pairs, len(pairs))
-    for measure in (auroc, average_precision):
-        assert measure(*zip(*pairs, strict=True)) == measure(*zip(*shuffled, strict=True))
+    first, second = (threshold_counts(*zip(*listed, strict=True)) for listed in (pairs, shuffled))
+    assert (first.auroc(), first.average_precision()) == (second.auroc(), second.average_precision())
 
 
 def test_the_counts_hold_every_threshold() -> None:
@@ -156,14 +164,11 @@ BAD_ROWS = [  # scores, labels, error, message, why
 )
 def test_bad_input(scores: Any, labels: Any, error: type[Exception], message: str) -> None:
     assert issubclass(error, AueporaError)
-    for measure in (auroc, average_precision):
-        with pytest.raises(error, match=message):
-            measure(scores, labels)
     with pytest.raises(error, match=message):
-        tpr_at_fpr(scores, labels, 0.1)
+        threshold_counts(scores, labels)
 
 
 @pytest.mark.parametrize(("bound", "error"), [(-0.1, BadValueError), (1.5, BadValueError), (float("nan"), BadValueError), ("3%", BadTypeError), (True, BadTypeError)])  # fmt: skip
 def test_a_bound_that_is_no_rate(bound: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="max_fpr must"):
-        tpr_at_fpr([1, 2], [0, 1], bound)
+        threshold_counts([1, 2], [0, 1]).tpr_at_fpr(bound)

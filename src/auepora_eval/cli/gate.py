@@ -188,20 +188,15 @@ def gates_short(
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import CheckedGate
     from ..render.short import ShortForm, group_messages
     from ..render.tables import UNRELIABLE_NOTE
     from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubtful = [outcome for outcome in ordered if isinstance(outcome, CheckedGate) and outcome.is_doubtful]
-    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in doubtful]
-    shown: list[tuple[str, str]] = []
-    for outcome in ordered[:_MOST_GATES]:
-        reason = outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
-        shown.append((f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {reason}"))
+    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in ordered if outcome.is_doubtful]
+    listed = ordered[:_MOST_GATES]
     notes = [
-        *shown,
+        *((f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {outcome.brief}") for outcome in listed),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,

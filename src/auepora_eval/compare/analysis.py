@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 from statistics import NormalDist
 from typing import Literal, get_args
 
@@ -42,8 +44,8 @@ from .pairing import (
     Fill,
     MetricMeta,
     RunPairScores,
-    ScoresCache,
     completed_difference,
+    kept_results,
     pair_scores,
     ratio_of_amounts,
 )
@@ -67,17 +69,17 @@ def is_unbounded(interval: Interval | None) -> bool:
     return interval is not None and interval.method == "all_equal" and "unbounded" in interval.flags
 
 
-def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interval | None, units: int) -> list[str]:
+def metric_notes(given: ComparisonInput, reading: RunPairScores, interval: Interval | None, units: int) -> list[str]:
     """The notes on a metric, with the interval of its difference and the number of independent units."""
-    if not reading.used.any() and one.definition.reducer is not None:
+    if not reading.used.any() and given.definition.reducer is not None:
         return ["no sample has a score in both runs"]
     notes = []
     if reading.has_test and units == 1:
         what = "sample" if reading.used.sum() == 1 else "cluster of samples"
         notes.append(f"one {what} cannot tell")
-    if one.margin is not None and is_unbounded(interval) and not reading.identical:
+    if given.margin is not None and is_unbounded(interval) and not reading.identical:
         notes.append("all differences are equal, so nothing bounds what another sample would show")
-    if one.definition.reducer is not None and not reading.has_test:
+    if given.definition.reducer is not None and not reading.has_test:
         notes.append("no interval and no test: the score depends on all samples together")
     alone = reading.used & ~reading.both
     if reading.has_test and alone.any():
@@ -85,20 +87,20 @@ def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interva
             f"scored on {int(reading.first.counted.sum())} samples in A and {int(reading.second.counted.sum())} in "
             f"B, {int(reading.both.sum())} of them in both"
         )
-    return notes + _repeat_notes(one, reading)
+    return notes + _repeat_notes(given, reading)
 
 
-def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
-    if one.own_spread is None:
+def _repeat_notes(given: ComparisonInput, reading: RunPairScores) -> list[str]:
+    if given.own_spread is None:
         return []
     spreads = " and ".join(
-        f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
+        f"±{spread:.3g} in {run}" for run, spread in zip("AB", given.own_spread, strict=True) if spread is not None
     )
     note = f"repeats: the answers to one sample spread by {spreads}"
-    if reading.values is not None and None not in one.own_spread:
+    if reading.values is not None and None not in given.own_spread:
         differences = reading.differences[reading.used]
         variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
-        own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
+        own = sum((spread or 0.0) ** 2 / n for spread, n in zip(given.own_spread, given.repeats, strict=True))
         if variance > 0:
             note += f"; that makes {min(1.0, own / variance):.0%} of the variance of the differences"
     return [note]
@@ -139,26 +141,23 @@ def compute_comparisons(
     one that is exploratory. One of two-stage judging is tested at 5 % divided by the number of primary metrics.
     Where lists are cut, a verdict holds at both ends of what they allow.
     """
-    given = [end for listed in inputs for end in listed.ends]
-    numbers = [number for number, listed in enumerate(inputs) for _ in listed.ends]
-    inputs = [one if _shares_rate(one) else replace(one, primary=False) for one in given]
-    tests = max(sum(one.primary and one.sequential is None for one in given), 1)
+    given = list(chain.from_iterable(listed.ends for listed in inputs))
+    numbers = np.repeat(np.arange(len(inputs)), [len(listed.ends) for listed in inputs]).tolist()
+    tests = max(sum(entered.primary and entered.sequential is None for entered in given), 1)
+    inputs = [replace(entered, primary=entered.primary and _shares_rate(entered)) for entered in given]
     analysis = Analysis(inputs, clusters, adjust, seed)
-    bounds = [
-        Analysis(inputs, clusters, adjust, seed, analysis.cache, fill=fill, verdicts_only=True)
-        for fill in ("low", "high")
-        if any((pair := one.pair).measure_failures and pair.can_fill for one in inputs)
-    ]
+    fills = get_args(Fill) if any(entered.pair.is_fillable for entered in inputs) else ()
+    bounds = [Analysis(inputs, clusters, adjust, seed, fill=fill, verdicts_only=True) for fill in fills]
     compared = [_with_ratio(analysis, index, analysis.comparison(index, bounds)) for index in range(len(inputs))]
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
     compared = _downgrade_verdicts(analysis, compared, recheck_with_failures)
     joined: list[list[MetricComparison]] = [[] for _ in range(len({*numbers}))]
-    for number, one, found in zip(numbers, given, compared, strict=True):
-        if one.sequential is not None:
-            found = with_sequential(found, one.sequential)  # noqa: PLW2901
-        elif one.two_stage is not None:
-            found = with_two_stage(found, one, clusters, tests)  # noqa: PLW2901
-        joined[number].append(replace(found, primary=one.primary))
+    for number, entered, found in zip(numbers, given, compared, strict=True):
+        if entered.sequential is not None:
+            found = with_sequential(found, entered.sequential)  # noqa: PLW2901
+        elif entered.two_stage is not None:
+            found = with_two_stage(found, entered, clusters, tests)  # noqa: PLW2901
+        joined[number].append(replace(found, primary=entered.primary))
     return [join_ends(ends) for ends in joined]
 
 
@@ -179,7 +178,7 @@ def _with_ratio(analysis: Analysis, place: int, found: MetricComparison) -> Metr
     return replace(found, ratio=ratio, note="; ".join(filter(None, [text, found.note])))
 
 
-def with_sequential(one: MetricComparison, test: SequentialComparison) -> MetricComparison:
+def with_sequential(found: MetricComparison, test: SequentialComparison) -> MetricComparison:
     """The comparison with the verdict and the numbers of a sequential test: those of the look that decided.
 
     There is no p-value or power of a fixed number of samples: the number of samples depends on the scores.
@@ -199,9 +198,11 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
         if test.is_reversed:
             delta, ends = -delta, (-ends[1], -ends[0])
     return replace(
-        one,
+        found,
         delta=delta,
-        delta_completed=None if one.delta_completed == one.delta else one.delta_completed,  # a system failed on some
+        delta_completed=None
+        if found.delta_completed == found.delta
+        else found.delta_completed,  # a system failed on some
         bounds=None,
         interval=ends,
         interval_adjusted=ends,
@@ -216,16 +217,16 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
         negligible=verdict in ("better", "worse") and is_within(ends, design.get("delta")),
         flags=(),
         doubt=None,
-        note=note if one.note is None else f"{note}; {one.note}",
+        note=note if found.note is None else f"{note}; {found.note}",
         sequential={"run": "a" if test.is_reversed else "b", **stored},
     )
 
 
 def with_two_stage(
-    found: MetricComparison, one: ComparisonInput, clusters: Clusters | None, tests: int
+    found: MetricComparison, given: ComparisonInput, clusters: Clusters | None, tests: int
 ) -> MetricComparison:
     """The comparison with the corrected difference of two-stage judging, tested at 5 % divided by ``tests``."""
-    stage, definition = one.two_stage, one.definition
+    stage, definition = given.two_stage, given.definition
     assert stage is not None
     inside = stage.strata >= 0
     labelled = inside & ~np.isnan(stage.first) & ~np.isnan(stage.second)
@@ -244,7 +245,7 @@ def with_two_stage(
         mde=None,
         n_needed=None,
         verdict="inconclusive",
-        primary=one.primary,
+        primary=given.primary,
         negligible=False,
         flags=(),
         doubt=None,
@@ -275,14 +276,14 @@ def with_two_stage(
     plain, adjusted, narrow = (corrected(level) for level in (1 - ALPHA, 1 - ALPHA / tests, 1 - 2 * ALPHA))
     alone = corrected(1 - ALPHA, judge_alone=True)
     p_value = _inverted_p_value(corrected)
-    p_adjusted = None if p_value is None or not one.primary else min(1.0, p_value * tests)
+    p_adjusted = None if p_value is None or not given.primary else min(1.0, p_value * tests)
     verdict = verdict_of(
         plain.value,
         p_adjusted=p_adjusted,
         higher_is_better=definition.higher_is_better,
         interval_adjusted=_ends(adjusted.interval),
         interval_90=_bounded_ends(narrow.interval),
-        margin=one.margin,
+        margin=given.margin,
     )
     note = (
         f"two-stage judging: {stage.target}, by {judged:,} of {samples:,} samples judged in both runs and the scores "
@@ -290,8 +291,8 @@ def with_two_stage(
     )
     if stage.failed:
         note += f"; {stage.failed} drawn samples have no usable judgement and left the draw"
-    a, b = one.stored or (found.a, found.b)
-    shown = adjusted if one.is_joint else plain
+    a, b = given.stored or (found.a, found.b)
+    shown = adjusted if given.is_joint else plain
     ends = _ends(shown.interval)
     return replace(
         blank,
@@ -299,13 +300,13 @@ def with_two_stage(
         b=b,
         delta=plain.value,
         interval=ends,
-        interval_adjusted=_ends(adjusted.interval) if one.primary else None,
+        interval_adjusted=_ends(adjusted.interval) if given.primary else None,
         p_value=p_value,
         p_adjusted=p_adjusted,
         verdict=verdict,
         n=judged,
         clusters=judged if clusters is None else len(np.unique(clusters[labelled])),
-        negligible=verdict in ("better", "worse") and is_within(ends, one.margin),
+        negligible=verdict in ("better", "worse") and is_within(ends, given.margin),
         flags=() if shown.interval is None else shown.interval.flags,
         note=note if found.note is None else f"{note}; {found.note}",
         two_stage={
@@ -342,17 +343,17 @@ def _downgrade_verdicts(
     recheck: Callable[[ComparisonInput, Verdict], FailureCheck | None],
 ) -> list[MetricComparison]:
     """Downgrade verdicts to inconclusive that hold only because of failed or missing outputs of the winner."""
-    found = [recheck(one, before.verdict) for one, before in zip(analysis.inputs, compared, strict=True)]
+    found = [recheck(given, before.verdict) for given, before in zip(analysis.inputs, compared, strict=True)]
     if not any(found):
         return compared
-    changed = [_changed(one, check) for one, check in zip(analysis.inputs, found, strict=True)]
-    hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, analysis.cache, verdicts_only=True)
+    changed = [_changed(given, check) for given, check in zip(analysis.inputs, found, strict=True)]
+    hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, verdicts_only=True)
     for index, check in enumerate(found):
         before = compared[index]
         if check is None or (
             check.change is not None
             and hard.verdict(index) == before.verdict
-            and (not check.needs_bonferroni or analysis.passes_bonferroni(index))
+            and (not check.needs_bonferroni or analysis.p_values[index] * analysis.num_tested < ALPHA)
         ):
             continue
         compared[index] = replace(
@@ -366,9 +367,9 @@ def _downgrade_verdicts(
     return compared
 
 
-def _changed(one: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
+def _changed(given: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
     change = None if check is None else check.change
-    return one if change is None else replace(one, read=lambda: change(one.pair))
+    return given if change is None else replace(given, read=lambda: change(given.pair))
 
 
 class Analysis:
@@ -380,25 +381,24 @@ class Analysis:
         clusters: Clusters | None,
         adjust: LeaderboardAdjustment = "max-t",
         seed: int = 0,
-        cache: ScoresCache | None = None,
         *,
         fill: Fill | None = None,
         verdicts_only: bool = False,
     ) -> None:
         self.inputs, self.clusters, self.adjust, self.seed = inputs, clusters, adjust, seed
-        self.cache = cache or ScoresCache()
         self._fill: Fill | None = fill
         self._n = len(inputs[0].pair.first) if inputs else 0
+        self.pair = lru_cache(kept_results(self._n))(self._read_pair)
+        """The paired scores of one metric under this assumption."""
         self.levels = np.full(len(inputs), 1 - ALPHA)
         self.p_values, self.p_adjusted = self._run_tests()
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
         self.adjusted = self._adjusted_intervals(verdicts_only=verdicts_only)
-        selected = [place for place, one in enumerate(inputs) if one.margin is not None]
+        selected = [place for place, given in enumerate(inputs) if given.margin is not None]
         self.narrow = self._intervals(0.90, selected) if selected else [None] * len(inputs)
 
-    def pair(self, place: int) -> RunPairScores:
-        """The paired scores of one metric under this assumption."""
-        return self.cache.get((self, place), self._n, lambda: pair_scores(self.inputs[place].pair, self._fill))
+    def _read_pair(self, place: int) -> RunPairScores:
+        return pair_scores(self.inputs[place].pair, self._fill)
 
     def _run_tests(self) -> tuple[Floats, Floats]:
         means: list[int] = []
@@ -436,8 +436,8 @@ class Analysis:
             return p_values, adjusted
         adjusted[order] = max_t(flips, primary)
         if self.adjust == "tukey":
-            for name in dict.fromkeys(one.name for one in self.inputs if one.primary):
-                places = [place for place, one in enumerate(self.inputs) if one.name == name]
+            for name in dict.fromkeys(given.name for given in self.inputs if given.primary):
+                places = [place for place, given in enumerate(self.inputs) if given.name == name]
                 if (tukey := self._tukey(places)) is not None:
                     adjusted[places] = tukey
                     self.levels[places] = joint_level(flips, [order.index(place) for place in places])
@@ -462,11 +462,9 @@ class Analysis:
     def _adjusted_intervals(self, *, verdicts_only: bool) -> list[Interval | None]:
         """The interval of each primary metric at its own level; with ``verdicts_only``, where a verdict needs it."""
         found: list[Interval | None] = [None] * len(self.inputs)
-        selected = [
-            place
-            for place, one in enumerate(self.inputs)
-            if one.primary and (not verdicts_only or self.p_adjusted[place] < ALPHA)
-        ]
+        selected = [place for place, given in enumerate(self.inputs) if given.primary]
+        if verdicts_only:
+            selected = [place for place in selected if self.p_adjusted[place] < ALPHA]
         for level in sorted({float(self.levels[place]) for place in selected}):
             places = [place for place in selected if self.levels[place] == level]
             same = level == 1 - ALPHA and not verdicts_only
@@ -497,23 +495,16 @@ class Analysis:
         drawn = paired_bootstraps(self._tables(sums), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level)
         for place, interval in zip(sums, drawn, strict=True):
             found[place] = interval
-        # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.
-        return [
-            one
-            if one is not None
-            and (one.method != "all_equal" or self.pair(place).values is not None)
-            and math.isfinite(one.low)
-            and math.isfinite(one.high)
-            else None
-            for place, one in enumerate(found)
-        ]
+        for place, interval in enumerate(found):
+            # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.
+            is_empty = interval is not None and interval.method == "all_equal" and self.pair(place).values is None
+            if is_empty or interval is None or not np.isfinite([interval.low, interval.high]).all():
+                found[place] = None
+        return found
 
     def _tables(self, places: Iterable[int]) -> Iterator[PairedStatistics]:
         """The statistics of metrics that are functions of sums, one by one."""
-        for place in places:
-            table = self.pair(place).sums
-            assert table is not None
-            yield table
+        return (table for place in places if (table := self.pair(place).sums) is not None)
 
     def verdict(self, place: int) -> Verdict:
         """The verdict on one metric under this assumption; on skewed differences, other bounds must agree."""
@@ -538,7 +529,7 @@ class Analysis:
             clusters=inside,
             lowest=low,
             highest=high,
-            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
+            level=levels.get(verdict, 1 - ALPHA / max(self.num_tested, 1)),
         )
 
     def verdict_without_skew(self, place: int) -> Verdict:
@@ -556,24 +547,22 @@ class Analysis:
             identical=reading.identical,
         )
 
-    def passes_bonferroni(self, place: int) -> bool:
-        """Whether the p-value is small enough when multiplied by the number of primary metrics (Bonferroni)."""
-        return bool(self.p_values[place] * self._num_tested() < ALPHA)
-
-    def _num_tested(self) -> int:
-        return sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
+    @property
+    def num_tested(self) -> int:
+        """The number of primary metrics that have a test."""
+        return sum(given.primary and not math.isnan(p) for given, p in zip(self.inputs, self.p_values, strict=True))
 
     def comparison(self, place: int, others: Sequence[Analysis]) -> MetricComparison:
         """The comparison of one metric, with the bounds that failed measurements leave."""
-        one, reading = self.inputs[place], self.pair(place)
-        pair, interval = one.pair, self.adjusted[place] if one.is_joint else self.intervals[place]
+        given, reading = self.inputs[place], self.pair(place)
+        pair, interval = given.pair, self.adjusted[place] if given.is_joint else self.intervals[place]
         a, b = reading.a, reading.b
-        if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
-            a, b = one.stored
-        flags, notes = list(() if interval is None else interval.flags), list(one.notes)
+        if math.isnan(a) and math.isnan(b) and given.stored is not None and not reading.has_test:
+            a, b = given.stored
+        flags, notes = list(() if interval is None else interval.flags), list(given.notes)
         verdict, bounds = self.verdict(place), None
-        of_verdict: Verdict = "better" if one.is_joint else "inconclusive"
-        downgrade, skew_bounds = one.withheld, self.skew_bounds(place, of_verdict)
+        of_verdict: Verdict = "better" if given.is_joint else "inconclusive"
+        downgrade, skew_bounds = given.withheld, self.skew_bounds(place, of_verdict)
         if skew_bounds is not None:
             flags.append("skewed")
         if (plain := self.verdict_without_skew(place)) != verdict:
@@ -581,10 +570,10 @@ class Analysis:
             allowing = f"allowing for that they lie between {low:+.4f} and {high:+.4f} on average"
             notes.append(f"'{plain}' is not certain: the differences are skewed, and {allowing}")
             downgrade = "skewed"
-        if pair.definition.direction is None and verdict == "inconclusive" and one.withheld != "no_direction":
+        if pair.definition.direction is None and verdict == "inconclusive" and given.withheld != "no_direction":
             downgrade = downgrade or "no_direction"
             notes.append("classes have no order: its proportion can differ, and no sample is won or lost")
-        if pair.measure_failures and pair.can_fill:
+        if pair.is_fillable:
             ends = [look.pair(place).delta for look in others]
             bounds = (min(ends), max(ends)) if np.isfinite(ends).all() else None
             if any(look.verdict(place) != verdict for look in others):
@@ -594,25 +583,25 @@ class Analysis:
             flags.append("unbounded")
             notes.append(f"{pair.measure_failures} failed measurements are left out; what they could change is unknown")
             verdict, downgrade = "inconclusive", "measure_failures"
-        notes += metric_notes(one, reading, interval, self._units(place))
+        notes += metric_notes(given, reading, interval, self._units(place))
         power = self.power(place, open_=verdict == "inconclusive")
-        if power.enough and downgrade is None and _straddles(self.intervals[place], one.margin):
+        if power.enough and downgrade is None and _straddles(self.intervals[place], given.margin):
             notes.append(
-                f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
+                f"as many samples as would detect a difference of {given.margin:g}; the interval still straddles it"
             )
         delta = finite_or_none(reading.delta if reading.has_test else b - a)
-        wins, losses, draws = _count_outcomes(reading, one.definition)
+        wins, losses, draws = _count_outcomes(reading, given.definition)
         return MetricComparison(
             name=pair.name,
             label=pair.definition.label,
-            target=one.target,
+            target=given.target,
             a=finite_or_none(a),
             b=finite_or_none(b),
             delta=delta,
             delta_completed=finite_or_none(completed_difference(pair)) if reading.has_test else None,
             bounds=bounds,
             interval=_ends(interval),
-            p_value=None if one.withheld == "selected_samples" else finite_or_none(self.p_values[place]),
+            p_value=None if given.withheld == "selected_samples" else finite_or_none(self.p_values[place]),
             p_adjusted=finite_or_none(self.p_adjusted[place]),
             effect_size=power.effect_size,
             mde=power.mde,
@@ -622,14 +611,14 @@ class Analysis:
             verdict=verdict,
             n=int(reading.used.sum()),
             clusters=self._units(place),
-            primary=one.primary,
-            negligible=verdict in ("better", "worse") and is_within(_bounded_ends(interval), one.margin),
+            primary=given.primary,
+            negligible=verdict in ("better", "worse") and is_within(_bounded_ends(interval), given.margin),
             n_needed=power.n_needed,
             flags=tuple(dict.fromkeys(flags)),
             doubt=downgrade,
             higher_is_better=pair.definition.direction,
             note="; ".join(notes) or None,
-            own_spread=one.own_spread,
+            own_spread=given.own_spread,
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_under_skew=skew_bounds,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,11 +223,11 @@ class _RunChunks:
             common &= among[:n]
         same = different = 0
         unknown = common
-        for index, (one, two) in enumerate(zip(self._columns, other._columns, strict=True)):
-            both = unknown & (one[:n] != 0) & (two[:n] != 0)
+        for index, (own, others) in enumerate(zip(self._columns, other._columns, strict=True)):
+            both = unknown & (own[:n] != 0) & (others[:n] != 0)
             if index == 2:
-                both &= (one[:n] != _SEVERAL) & (two[:n] != _SEVERAL) & texts
-            equal = one[:n] == two[:n]
+                both &= (own[:n] != _SEVERAL) & (others[:n] != _SEVERAL) & texts
+            equal = own[:n] == others[:n]
             different += int((both & ~equal).sum())
             if index == 0:
                 unknown = unknown & ~(both & ~equal)
@@ -300,7 +302,7 @@ class GoldRanks(NamedTuple):
     @property
     def first(self) -> int | None:
         """The rank of the first gold document of any level."""
-        return min((rank for ranks in self.levels for rank in ranks), default=None)
+        return min(chain.from_iterable(self.levels), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +378,8 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
     if not gold:
         return None
     ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
-    hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
-    return ranks_by_level({one.level for one in gold}, hits)
+    hits = [(unit.level, found.rank) for unit, found in zip(gold, ranks, strict=True) if found.rank is not None]
+    return ranks_by_level({unit.level for unit in gold}, hits)
 
 
 def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -> GoldRanks | None:
@@ -397,6 +399,6 @@ def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -
 
 def ranks_by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
     """The ranks of gold at each of the levels; ``hits`` are a level and a rank each."""
-    return GoldRanks(
-        tuple(tuple(sorted(rank for own, rank in hits if own >= level)) for level in sorted(levels, reverse=True))
-    )
+    ordered = sorted(hits, key=itemgetter(1))
+    by_level = {level: tuple(rank for own, rank in ordered if own >= level) for level in sorted(levels, reverse=True)}
+    return GoldRanks(tuple(by_level.values()))

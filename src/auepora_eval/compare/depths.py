@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import attrgetter
 
 import numpy as np
@@ -91,7 +92,7 @@ def cut_above(store: RunStore, record: RunRecord, definition: MetricMeta) -> int
 def _ranking_depths(store: RunStore, record: RunRecord) -> Iterator[tuple[int, int]]:
     """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
     rows = packed_outputs(store, record)
-    return ((position, len(one.ids)) for position, repeat, one in rows if repeat == 0 and one.error is None)
+    return ((position, len(output.ids)) for position, repeat, output in rows if repeat == 0 and output.error is None)
 
 
 class RunDepths:
@@ -101,18 +102,15 @@ class RunDepths:
         self, store: RunStore, records: Sequence[RunRecord], shared: SharedSamples, answers: RunOutputsCache
     ) -> None:
         self._store, self._records, self._shared, self._answers = store, records, shared, answers
-        self._lengths: dict[int, Ints] = {}
-        self._prefixes: dict[tuple[int, int], float] = {}
+        self.lengths = cache(self._read_lengths)
+        self._prefix_proportion = cache(self._compare_prefixes)
 
-    def lengths(self, run: int) -> Ints:
+    def _read_lengths(self, run: int) -> Ints:
         """How many documents a run returned for each of its samples; -1 where there is no output, or a failed one."""
-        if run not in self._lengths:
-            record = self._records[run]
-            lengths = np.full(record.num_samples, -1, dtype=np.intp)
-            for position, depth in _ranking_depths(self._store, record):
-                lengths[position] = depth
-            self._lengths[run] = lengths
-        return self._lengths[run]
+        lengths = np.full(self._records[run].num_samples, -1, dtype=np.intp)
+        for position, depth in _ranking_depths(self._store, self._records[run]):
+            lengths[position] = depth
+        return lengths
 
     def depth(self, run: int) -> ListDepth:
         """The depth of a run."""
@@ -158,7 +156,7 @@ class RunDepths:
                 continue
             metric, result = metrics[run], results[run]
             reason = _cut_text(label, self.depth(run))
-            if metric is not None and metric.metadata.matches_gold and not result.details.get("corrections"):
+            if metric is not None and metric.metadata.matches_gold and not result.details.corrections:
                 best[run] = self._best_result(run, metric, cut)
                 reason += f"; {label} lies between {result.value:.4f} and {best[run].value:.4f}"
             reasons.append(reason)
@@ -205,13 +203,11 @@ class RunDepths:
             return None
         return given.runs[0] if ends[0] < ends[1] else given.runs[1]
 
-    def _prefix_proportion(self, pair: tuple[int, int]) -> float:
+    def _compare_prefixes(self, pair: tuple[int, int]) -> float:
         """The proportion of queries whose list in the first run begins the list in the second."""
-        if pair not in self._prefixes:
-            first, second = (self._ids(run) for run in pair)
-            begins = [longer[: len(shorter)] == shorter for shorter, longer in zip(first, second, strict=True)]
-            self._prefixes[pair] = sum(begins) / max(len(begins), 1)
-        return self._prefixes[pair]
+        first, second = (self._ids(run) for run in pair)
+        begins = [longer[: len(shorter)] == shorter for shorter, longer in zip(first, second, strict=True)]
+        return sum(begins) / max(len(begins), 1)
 
     def _ids(self, run: int) -> Iterator[list[str]]:
         for output in self._answers.of(self._records[run]).outputs_at(self._shared.rows[run], 0):

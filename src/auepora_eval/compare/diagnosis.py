@@ -47,40 +47,35 @@ class Quantity:
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 
+def _quantity_dicts(quantities: Mapping[Any, Quantity]) -> dict[str, Any]:
+    return {str(name): quantity.to_dict() for name, quantity in quantities.items()}
+
+
 def proportion(outcomes: Bools, clusters: Ints | None = None) -> Quantity:
     """The proportion of true outcomes: Wilson's interval, or one by cluster."""
     n, count = len(outcomes), int(np.count_nonzero(outcomes))
-    if not n:
-        return Quantity(None, None, 0, 0)
     found = mean_interval(outcomes.astype(np.float64), clusters=clusters, binary=True)
-    return Quantity(count / n, *_ends(found, n), count, _flags(found))
+    return _quantity(count / max(n, 1), found, n, count=count)
 
 
-def mean(values: Floats, clusters: Ints | None = None) -> Quantity:
+def mean(values: Sequence[float] | Floats, clusters: Ints | None = None) -> Quantity:
     """The mean of values between 0 and 1."""
-    n = len(values)
-    if not n:
-        return Quantity(None, None, 0)
-    found = mean_interval(values, clusters=clusters, lowest=0.0, highest=1.0)
-    return Quantity(math.fsum(values) / n, *_ends(found, n), None, _flags(found))
+    found = mean_interval(np.array(values, np.float64), clusters=clusters, lowest=0.0, highest=1.0)
+    return _quantity(math.fsum(values) / max(len(values), 1), found, len(values))
 
 
 def difference(first: Bools, second: Bools, clusters: Ints | None = None) -> Quantity:
     """The proportion of ``second`` minus that of ``first``, paired by question."""
-    n = len(first)
-    if not n:
-        return Quantity(None, None, 0)
-    one, two = first.astype(np.float64), second.astype(np.float64)
-    found = paired_interval(one, two, clusters=clusters, binary=True)
-    return Quantity(int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n, *_ends(found, n), None)
+    n = max(len(first), 1)
+    found = paired_interval(first.astype(np.float64), second.astype(np.float64), clusters=clusters, binary=True)
+    value = int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n
+    return replace(_quantity(value, found, len(first)), flags=())
 
 
-def _ends(interval: Interval | None, n: int) -> tuple[tuple[float, float] | None, int]:
-    return None if interval is None else (float(interval.low), float(interval.high)), n
-
-
-def _flags(interval: Interval | None) -> tuple[str, ...]:
-    return () if interval is None else interval.flags
+def _quantity(value: float, found: Interval | None, n: int, *, count: int | None = None) -> Quantity:
+    """A value of ``n`` questions with its interval; without a value where there is none."""
+    ends = None if found is None else (float(found.low), float(found.high))
+    return Quantity(value if n else None, ends, n, count, () if found is None else found.flags)
 
 
 # --- the four classes of MIRAGE, and the causes of wrong answers -----------------------------------------------------
@@ -98,9 +93,9 @@ FAILURES = ("noise_vulnerability", "context_insensitivity", "context_misinterpre
 
 def mirage_classes(none: Bools, mixed: Bools, oracle: Bools) -> list[str]:
     """The class of each question, from whether it is right without, with retrieved and with gold documents."""
-    names = list(MIRAGE)
-    codes = np.select([oracle & ~mixed, oracle & mixed, ~none], [0, 1, 2], 3)
-    return [names[code] for code in codes.tolist()]
+    *names, otherwise = MIRAGE
+    found: list[str] = np.select([oracle & ~mixed, oracle & mixed, ~none], names, otherwise).tolist()
+    return found
 
 
 CAUSES = {
@@ -119,9 +114,9 @@ def failure_causes(none: Bools, oracle: Bools, sufficient: Bools, failed: Bools)
     ``none`` and ``oracle`` say whether the answers without documents and with the gold documents alone are right,
     ``sufficient`` whether gold was retrieved, ``failed`` whether the system gave no answer.
     """
-    names = list(CAUSES)
-    codes = np.select([failed, oracle & ~sufficient, oracle, ~none], [0, 1, 2, 3], 4)
-    return [names[code] for code in codes.tolist()]
+    *names, otherwise = CAUSES
+    found: list[str] = np.select([failed, oracle & ~sufficient, oracle, ~none], names, otherwise).tolist()
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +155,7 @@ def effects(
     found: dict[str, Effect] = {}
     unnamed = NOT_BEYOND if changed.any() else TOO_FEW
     for name in names:
-        members = np.array([one == name for one in classes], np.bool_)
+        members = np.array(classes, np.str_) == name
         found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters), unnamed)
     return found
 
@@ -181,18 +176,21 @@ def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints
     the list only: its name says ``within list``, and it does not compare retrievers. A list without a useful document
     counts 0. Returns the name and the mean.
     """
-    family, depth = require_measure(
-        measure, graded=any(value not in (0, 1) for value in chain.from_iterable(labels)), k=k
-    )
-    for value in chain.from_iterable(labels):
+    every = list(chain.from_iterable(labels))
+    family, depth = require_measure(measure, graded=not {0, 1}.issuperset(every), k=k)
+    for value in every:
         if not 0 <= value <= 1:
             raise BadValueError(f"eRAG needs scores from 0 to 1, not {value!r}; label with another metric")
     if family == "precision":
-        return f"erag precision@{depth}", mean(_floats([math.fsum(row[:depth]) / depth for row in labels]), clusters)
+        precisions = [math.fsum(row[:depth]) / depth for row in labels]
+        return f"erag precision@{depth}", mean(precisions, clusters)
     if family == "hit_rate":
-        return f"erag success@{depth}", mean(_floats([max(row[:depth], default=0.0) for row in labels]), clusters)
-    ranked = [[str(rank) for rank in range(len(row))] for row in labels]
-    gold = [[str(rank) for rank, value in enumerate(row) if value] for row in labels]
+        return f"erag success@{depth}", mean([max(row[:depth], default=0.0) for row in labels], clusters)
+    ranked: list[list[str]] = []
+    gold: list[list[str]] = []
+    for row in labels:
+        ranked.append([str(rank) for rank in range(len(row))])
+        gold.append([rank for rank, value in zip(ranked[-1], row, strict=True) if value])
     name = f"{family}@{depth}"
     (result,) = evaluate_rankings(gold, ranked, [name])
     assert isinstance(result.scores, Scores)
@@ -217,10 +215,6 @@ def require_measure(measure: str, *, graded: bool, k: int = 10) -> tuple[str, in
     return family, depth
 
 
-def _floats(values: Sequence[float]) -> Floats:
-    return np.array(values, np.float64)
-
-
 def udcg(utilities: Sequence[float], relevant: Sequence[bool]) -> float:
     """UDCG of one list: the sigmoid of the mean utility, that of irrelevant documents counted with -1/3.
 
@@ -231,7 +225,7 @@ def udcg(utilities: Sequence[float], relevant: Sequence[bool]) -> float:
         raise BadValueError(f"{len(utilities)} utilities and {len(relevant)} relevance labels: there must be as many")
     if not utilities:
         return 0.0
-    weighted = [u if hit else UDCG_WEIGHT * u for u, hit in zip(utilities, relevant, strict=True)]
+    weighted = np.array(utilities) * np.where(relevant, 1.0, UDCG_WEIGHT)
     return 1 / (1 + math.exp(-math.fsum(weighted) / len(weighted)))
 
 
@@ -268,12 +262,12 @@ def harmful_distractors(
     misled: Counter[str] = Counter()
     questions: Counter[str] = Counter()
     for row, right in zip(documents, oracle.tolist(), strict=True):
-        for one in row:
-            if right and not one.relevant:
-                questions[one.doc_id] += 1
-                misled[one.doc_id] += not one.right and one.abstained < 0.5
+        for document in row:
+            if right and not document.relevant:
+                questions[document.doc_id] += 1
+                misled[document.doc_id] += not document.right and document.abstained < 0.5
     ranked = sorted(misled, key=lambda doc_id: (-misled[doc_id], -misled[doc_id] / questions[doc_id], doc_id))
-    return [Distractor(one, misled[one], questions[one]) for one in ranked[:most] if misled[one]]
+    return [Distractor(doc_id, misled[doc_id], questions[doc_id]) for doc_id in ranked[:most] if misled[doc_id]]
 
 
 # --- the diagnosis ---------------------------------------------------------------------------------------------------
@@ -311,7 +305,7 @@ class DocumentUtility:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            "measures": {name: measure.to_dict() for name, measure in self.measures.items()},
+            "measures": _quantity_dicts(self.measures),
             "distractors": [asdict(distractor) for distractor in self.distractors],
             "documents": self.documents,
         }
@@ -353,25 +347,22 @@ class DiagnosisNumbers:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        mirage = {name: one.proportion.to_dict() for name, one in self.mirage.items()}
+        mirage = {name: effect.proportion.to_dict() for name, effect in self.mirage.items()}
         mirage |= {name: self.mirage[name].to_dict() for name in FAILURES if name in mirage}
+        causes = {name: {**cause.to_dict(), "sample_ids": self.questions[name]} for name, cause in self.causes.items()}
         return {
             "n": self.n,
             "left_out": self.left_out,
             "wrong": self.wrong,
-            "accuracy": {name: one.to_dict() for name, one in self.accuracy.items()},
-            "retest": {name: one.to_dict() for name, one in self.retest.items()},
+            "accuracy": _quantity_dicts(self.accuracy),
+            "retest": _quantity_dicts(self.retest),
             "gain": None if self.gain is None else self.gain.to_dict(),
             "headroom": None if self.headroom is None else self.headroom.to_dict(),
             "mirage": mirage,
             "mirage_from": self.mirage_from,
-            "causes": {
-                name: {**cause.to_dict(), "sample_ids": self.questions[name]} for name, cause in self.causes.items()
-            },
-            "sufficiency": {
-                group: {name: one.to_dict() for name, one in row.items()} for group, row in self.sufficiency.items()
-            },
-            "positions": {str(position): one.to_dict() for position, one in self.positions.items()},
+            "causes": causes,
+            "sufficiency": {group: _quantity_dicts(row) for group, row in self.sufficiency.items()},
+            "positions": _quantity_dicts(self.positions),
             "utility": None if self.utility is None else self.utility.to_dict(),
         }
 
@@ -400,14 +391,14 @@ def diagnosis_numbers(
     rows = np.logical_and.reduce([arm.measured for arm in (*arms.values(), *retests.values())])
     codes = None if clusters is None else clusters[rows]
     found = {name: arm.select(rows) for name, arm in arms.items()}
-    again = {name: one.select(rows) for name, one in retests.items()}
-    right = {name: one.right for name, one in found.items()}
-    changed = {name: right[name] != one.right for name, one in again.items()}
+    again = {name: outcomes.select(rows) for name, outcomes in retests.items()}
+    right = {name: outcomes.right for name, outcomes in found.items()}
+    changed = {name: right[name] != outcomes.right for name, outcomes in again.items()}
     numbers = DiagnosisNumbers(
         n=int(np.count_nonzero(rows)),
         left_out=int(np.count_nonzero(~rows)),
-        accuracy={name: proportion(one, codes) for name, one in right.items()},
-        retest={name: proportion(one, codes) for name, one in changed.items()},
+        accuracy=_proportions(right, codes),
+        retest=_proportions(changed, codes),
         gain=difference(right["none"], right["retrieved"], codes) if "none" in right else None,
         headroom=difference(right["retrieved"], right["oracle"], codes) if "oracle" in right else None,
         sufficiency=_sufficiency(
@@ -423,18 +414,13 @@ def diagnosis_numbers(
             classes = np.where(broken, "system_failed", classes).tolist()
         wrong = ~right["retrieved"]
         every = failure_causes(right["none"], right["oracle"], sufficient[rows], found["retrieved"].failed)
-        names = [one for one, kept in zip(ids, rows.tolist(), strict=True) if kept]
-        causes = [(cause, name) for cause, name, one in zip(every, names, wrong.tolist(), strict=True) if one]
+        causes, names = np.array(every, np.str_)[wrong], np.array(ids, dtype=object)[rows][wrong]
+        inside = None if codes is None else codes[wrong]
         numbers = replace(
             numbers,
             mirage=effects(classes, class_names, changed["oracle"], codes),
-            causes=effects(
-                [cause for cause, _ in causes],
-                list(CAUSES),
-                changed["retrieved"][wrong],
-                None if codes is None else codes[wrong],
-            ),
-            questions={name: [one for cause, one in causes if cause == name] for name in CAUSES},
+            causes=effects(causes.tolist(), list(CAUSES), changed["retrieved"][wrong], inside),
+            questions={cause: names[causes == cause].tolist() for cause in CAUSES},
         )
     kept = np.flatnonzero(rows).tolist()
     if positions and "mixed" in right:
@@ -442,7 +428,7 @@ def diagnosis_numbers(
     if documents:
         listed = [documents[row] for row in kept]
         oracle = right.get("oracle", np.ones(len(listed), np.bool_))
-        numbers = replace(numbers, utility=document_utility(listed, oracle, measures, k, codes))
+        numbers = replace(numbers, utility=document_utility(listed, oracle, measures, k=k, clusters=codes))
     return numbers
 
 
@@ -450,16 +436,20 @@ def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None
     abstained = outcomes.abstained & ~outcomes.right
     columns = {"correct": outcomes.right, "abstained": abstained, "wrong": ~outcomes.right & ~abstained}
     groups = {"sufficient": sufficient, "insufficient": ~sufficient}
-    return {
-        group: {name: proportion(mask & column, clusters) for name, column in columns.items()}
-        for group, mask in groups.items()
-    }
+    found = {}
+    for group, mask in groups.items():
+        found[group] = _proportions({name: mask & column for name, column in columns.items()}, clusters)
+    return found
+
+
+def _proportions(outcomes: Mapping[str, Bools], clusters: Ints | None) -> dict[str, Quantity]:
+    return {name: proportion(column, clusters) for name, column in outcomes.items()}
 
 
 def _by_position(positions: Sequence[int | None], right: Bools, clusters: Ints | None) -> dict[int, Quantity]:
     found: dict[int, Quantity] = {}
     for position in sorted({position for position in positions if position is not None}):
-        rows = np.array([one == position for one in positions], np.bool_)
+        rows = np.array(positions, dtype=object) == position
         found[position] = proportion(right[rows], None if clusters is None else clusters[rows])
     return found
 
@@ -468,6 +458,7 @@ def document_utility(
     documents: Sequence[Sequence[SingleDocument]],
     oracle: Bools,
     measures: Sequence[str],
+    *,
     k: int,
     clusters: Ints | None = None,
 ) -> DocumentUtility:
@@ -476,20 +467,22 @@ def document_utility(
     Questions with a document that was not measured are left out of eRAG. UDCG is called ``udcg_sampled`` unless the
     system gave the probability of abstention for every document.
     """
-    complete = np.array([all(one.label is not None for one in row) for row in documents], np.bool_)
-    labels = [[float(one.label or 0.0) for one in row] for row, kept in zip(documents, complete, strict=True) if kept]
+    listed = list(chain.from_iterable(documents))
+    known = bool(listed) and all(document.abstain_probability is not None for document in listed)
+    labels: list[list[float]] = []
+    scores: list[float] = []
+    complete = np.zeros(len(documents), np.bool_)
+    for place, row in enumerate(documents):
+        measured = [document.label for document in row if document.label is not None]
+        if len(measured) == len(row):
+            complete[place] = True
+            labels.append(measured)
+        abstained = [document.abstain_probability if known else document.abstained for document in row]
+        utilities = [1 - (probability or 0.0) for probability in abstained]
+        scores.append(udcg(utilities, [document.relevant for document in row]))
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, measure, k, codes) for measure in measures)
-    listed = list(chain.from_iterable(documents))
-    known = bool(listed) and all(one.abstain_probability is not None for one in listed)
-    scores = [
-        udcg(
-            [1 - (one.abstain_probability or 0.0 if known else one.abstained) for one in row],
-            [one.relevant for one in row],
-        )
-        for row in documents
-    ]
-    found["udcg" if known else "udcg_sampled"] = mean(_floats(scores), clusters)
+    found["udcg" if known else "udcg_sampled"] = mean(scores, clusters)
     return DocumentUtility(found, harmful_distractors(documents, oracle), len(listed))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from ..features.matching import (
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, plan_conventions
 from ..store.runs import RunStore
+from .pairing import positions_of
 from .stores import Positions, RunOutputs, Store, open_store, run_outputs
 from .types import AggregateMetrics
 
@@ -90,7 +92,7 @@ def expected_ids(sample: EvaluationSample) -> list[str]:
 
 def format_ids(ids: Sequence[str]) -> str:
     """The first ids, and how many more there are."""
-    shown = ", ".join(repr(one) for one in ids[:MAX_IDS_SHOWN]) or "none"
+    shown = ", ".join(repr(doc_id) for doc_id in ids[:MAX_IDS_SHOWN]) or "none"
     return shown if len(ids) <= MAX_IDS_SHOWN else f"{shown} and {len(ids) - MAX_IDS_SHOWN} more"
 
 
@@ -117,12 +119,14 @@ class SharedQueries:
         self.positions: tuple[Positions, Positions] = every, every
         if golden is not None or run_a.record.fingerprint != run_b.record.fingerprint:
             in_a, in_b = run_a.positions(), run_b.positions()
-            asked = list(in_b if golden is None else (query.sample_id for query in golden))
-            ids_a, ids_b = (set(in_run) if golden is None else in_run.keys() & set(asked) for in_run in (in_a, in_b))
+            ids_a, ids_b, asked = set(in_a), set(in_b), [*in_b]
+            if golden is not None:
+                asked = [query.sample_id for query in golden]
+                ids_a, ids_b = ids_a.intersection(asked), ids_b.intersection(asked)
             self.only = sorted(ids_a - ids_b), sorted(ids_b - ids_a)
             chosen = [name for name in asked if name in in_a and name in in_b]
             self._chosen = set(chosen)
-            self.positions = _positions(in_a, chosen), _positions(in_b, chosen)
+            self.positions = positions_of(in_a, chosen), positions_of(in_b, chosen)
 
     def __len__(self) -> int:
         return len(self.positions[0])
@@ -144,15 +148,11 @@ class SharedQueries:
 
     def rows(self) -> Iterator[QueryRow]:
         """Each query with the outputs of both runs, in all repeats."""
-        in_a, in_b = (
-            zip(*(self.outputs(side, repeat) for repeat in range(run.repeats)), strict=True)
-            for side, run in enumerate(self.runs)
-        )
-        return zip(self, in_a, in_b, strict=True)
+        return zip(self, self._outputs_of_repeats(0), self._outputs_of_repeats(1), strict=True)
 
-
-def _positions(known: Mapping[str, int], ids: Sequence[str]) -> Positions:
-    return np.array([known[name] for name in ids], dtype=np.intp)
+    def _outputs_of_repeats(self, side: int) -> Iterator[tuple[SystemOutputs | None, ...]]:
+        repeats = [self.outputs(side, repeat) for repeat in range(self.runs[side].repeats)]
+        return zip(*repeats, strict=True)
 
 
 # --- the rank of a query's first expected chunk: by id or span, or by its location in the document -------------------
@@ -202,9 +202,10 @@ class GoldFinder:
         if not has_spans(query):
             return units, "exact_id"
         for output in outputs:
-            documents = [] if output is None or output.error is not None else [item.doc for item in output.retrieved]
-            if any(found.rank is not None for found in unit_ranks(units, documents, "exact_id")):
-                return units, "exact_id"
+            if output is not None and output.error is None:
+                ranks = unit_ranks(units, [hit.doc for hit in output.retrieved], "exact_id")
+                if any(found.rank is not None for found in ranks):
+                    return units, "exact_id"
         return units, "id"
 
 
@@ -219,7 +220,7 @@ class ChunkLocations:
     def __init__(
         self, queries: Iterable[EvaluationSample], runs: Sequence[RunOutputs], *, ids_reused: bool = False
     ) -> None:
-        expected = {doc_id for query in queries for doc_id in expected_ids(query)}
+        expected = set(chain.from_iterable(expected_ids(query) for query in queries))
         self.unknown: set[str] = set()
         """Expected chunks without a known span, for which any chunk of their document counts."""
         self.ambiguous: set[str] = set()
@@ -246,11 +247,12 @@ class ChunkLocations:
         listed = (query.metadata or {}).get("expected_doc_ids")
         if self._ids_reused and not listed:
             return found
-        self.unknown.update(one.doc_id for one in unknown)
+        self.unknown.update(unit.doc_id for unit in unknown)
         if listed:
             # A chunk of unknown location is expected in the listed documents that no other chunk accounts for.
-            known = {place.parent for one in found for place in one.passages}
-            level = max(one.level for one in unknown)
+            passages = chain.from_iterable(unit.passages for unit in found)
+            known = {place.parent for place in passages}
+            level = max(unit.level for unit in unknown)
             return found + [GoldUnit(name, level, (Document(name),)) for name in listed if name not in known]
         return found + unknown
 
@@ -266,8 +268,8 @@ class ChunkLocations:
             self.ambiguous.add(doc.doc_id)
         if self._ids_reused:
             own = self._of_hits[0].get(doc.doc_id)
-            hits = [hit if hit is own else Document(hit.doc_id, parent_id=hit.parent_id) for hit in hits]
-            hits = [hit for hit in hits if hit is own or hit.parent_id is not None]
+            parents = [Document(hit.doc_id, parent_id=hit.parent_id) for hit in hits if hit is not own]
+            hits = [hit for hit in hits if hit is own] + [hit for hit in parents if hit.parent_id is not None]
         located = next((hit for hit in hits if span_of(hit) is not None), hits[0] if hits else None)
         if located is None:
             return doc if doc.parent_id is not None or span is not None else None
@@ -309,16 +311,11 @@ class RankMetrics:
     @classmethod
     def of(cls, ranks: Sequence[int | None]) -> RankMetrics:
         """The metrics of these ranks; ``None`` is a miss."""
-
-        def mean(values: list[float]) -> float | None:
-            return math.fsum(values) / len(values) if values else None
-
-        return cls(
-            hit_at_k={
-                k: mean([float(rank is not None and rank <= k) for rank in ranks]) for k in GOLDEN_CONVENTIONS.k_values
-            },
-            mrr=mean([0.0 if rank is None else 1.0 / rank for rank in ranks]),
-        )
+        places = np.array(ranks, np.float64)  # NaN for a miss
+        if not len(places):
+            return cls(dict.fromkeys(GOLDEN_CONVENTIONS.k_values), None)
+        hits = {k: float(np.mean(places <= k)) for k in GOLDEN_CONVENTIONS.k_values}
+        return cls(hits, math.fsum(np.nan_to_num(1 / places)) / len(places))
 
     def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:
         """The aggregate with its hit rates and MRR replaced by these."""
@@ -369,12 +366,10 @@ def store_missing_aggregate(
     if record.aggregate is not None and not again:
         return
     run = run_outputs(store, record)
-    unknown = False
-    for row in run.stored(None, None):
-        if row.output.error is None:
-            unknown = isinstance(row.output.retrieved, UnknownRanking)
-            if not unknown:
-                break
+    rankings = (row.output.retrieved for row in run.stored(None, None) if row.output.error is None)
+    unknown = isinstance(next(rankings, None), UnknownRanking) and all(
+        isinstance(ranking, UnknownRanking) for ranking in rankings
+    )
     if any(map(expected_ids, run.samples)) and not unknown:
         store_aggregate(record.run_id, aggregate_of(run, corpus=corpus), store=store)
 
@@ -396,7 +391,7 @@ def aggregate_of(
     """The metrics over these queries of a run, or over all; a query without an output counts as failed."""
     positions = np.arange(run.record.num_samples, dtype=np.intp)
     if samples is not None:
-        positions = _positions(run.positions(), [sample.sample_id for sample in samples])
+        positions = positions_of(run.positions(), [sample.sample_id for sample in samples])
     queries = run.samples if samples is None else samples
     match = plan_conventions(run.record).match
     spans = False
@@ -442,7 +437,7 @@ def compute_metrics(
             yield query, output
 
     results = _results(counted, repeats, corpus)
-    values = {result.name: result.value if result.defined else None for result in results}
+    values = {result.name: result.value for result in results if result.defined}
     return aggregate_metrics(values, len(failed), sum(failed))
 
 
@@ -471,14 +466,16 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
 
 @cache
 def _golden_metrics() -> tuple[Metric, ...]:
-    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
+    specs = [f"{name}@{k}" for name, k in product(("hit_rate", "recall_doc"), GOLDEN_CONVENTIONS.k_values)]
     return tuple(resolve_metrics([*specs, *_SCALAR_METRICS], GOLDEN_CONVENTIONS))
 
 
 def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: CorpusIds | None) -> Results:
     annotated = any(query.relevant_docs is not None for query, _ in pairs(0))
     # A metric whose annotation no query has is undefined; the engine would raise an error.
-    chosen = [metric for metric in _golden_metrics() if annotated or "relevant_docs" not in metric.required_fields()]
+    chosen = list(_golden_metrics())
+    if not annotated:
+        chosen = [metric for metric in chosen if "relevant_docs" not in metric.required_fields()]
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     return evaluate_pairs(pairs, repeats, chosen, EvaluationOptions(keep_scores=repeats > 1))

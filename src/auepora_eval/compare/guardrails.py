@@ -9,7 +9,7 @@ from functools import partial
 
 from ..core.reduce import Clusters
 from ..core.types import TargetCategory
-from ..errors import BadValueError, UnknownMetricError
+from ..errors import BadValueError
 from ..options import PositiveFloat, problem_of
 from ..store.records import RunRecord
 from .analysis import Analysis, compute_comparisons, is_unbounded
@@ -44,13 +44,6 @@ def guardrail_margins(records: Sequence[RunRecord], chosen: Mapping[str, float] 
         return chosen
     planned = [record.plan.get("guardrails") for record in reversed(records)]
     return next(filter(None, planned), {})
-
-
-def require_guardrails(chosen: Mapping[str, float] | None, known: Sequence[str]) -> None:
-    """Raise if a guardrail that was given names no metric of the runs."""
-    for name in chosen or ():
-        if name not in known:
-            raise UnknownMetricError(name, known)
 
 
 # --- guardrails: the one-sided bounds of a loss, and the state that follows from them --------------------------------
@@ -196,12 +189,9 @@ def fallen_metrics(
     if not may_have_fallen:
         return ()
     tested = compute_comparisons(others, clusters, seed=seed)
-    return tuple(found.name for found in tested if found.verdict == "worse" and not _is_noise(found))
-
-
-def _is_noise(found: MetricComparison) -> bool:
-    """Whether a difference of latency is one that other work on the machine makes."""
-    return found.target == TargetCategory.LATENCY.name and abs(found.delta or 0.0) < _LATENCY_NOISE_S
+    worse = [found for found in tested if found.verdict == "worse"]
+    least = {TargetCategory.LATENCY.name: _LATENCY_NOISE_S}  # other work on the machine makes smaller differences
+    return tuple(found.name for found in worse if abs(found.delta or 0.0) >= least.get(found.target, 0.0))
 
 
 def _deciding_name(given: ComparisonInput) -> str:

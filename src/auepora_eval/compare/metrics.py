@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, combinations, islice
 
 import numpy as np
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.results import Results, display_name, metric_labels, sequential_details
+from ..core.results import Results, display_name, metric_labels, registered_name, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
-from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
+from ..errors import BadValueError, SignatureMismatchError
 from ..io.sample_sets import SampleSet
 from ..render.short import first_names
 from ..store.records import RunRecord
@@ -39,12 +39,12 @@ from .pairing import (
     MetricMeta,
     MetricPair,
     MissingOutputs,
-    ScoresCache,
     SharedSamples,
     comparable_signature,
     exclude_rows,
     fill_with_worst,
     find_metric,
+    kept_results,
     lookup_metric,
     metrics_judged_until,
     missing_outputs,
@@ -53,7 +53,15 @@ from .pairing import (
 )
 from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
-from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
+from .verdicts import (
+    OVERLAP_NOTE,
+    QUESTION_OVERLAP,
+    Margin,
+    margin_of,
+    missing_basis_reason,
+    require_known,
+    require_margin,
+)
 
 
 class RunResults:
@@ -63,7 +71,8 @@ class RunResults:
         """A run without any result is refused."""
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
-        self._store, self._cache = store, ScoresCache()
+        self._store = store
+        self._kept = lru_cache(kept_results(record.num_samples))(self._read)
         self.judged_until = metrics_judged_until(store, record)
         for result in result_summaries(store, record.run_id, every_signature=True):
             self.results.setdefault(result.name, []).append(result)
@@ -72,17 +81,24 @@ class RunResults:
                 f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score "
                 "what is there with `auepora rescore`"
             )
-        every = (self.with_scores(result) for results in self.results.values() for result in results)
+        every = (self.with_scores(result) for result in chain.from_iterable(self.results.values()))
         self.missing: MissingOutputs = missing_outputs(store, record, every)
 
     def with_scores(self, result: MetricResult) -> MetricResult:
         """One of the results with its scores; one that was computed again has them."""
         if result.scores is not None:
             return result
-        key = result.name, result.signature
-        return self._cache.get(key, self.record.num_samples, lambda: self._read(result))
+        return self._kept(result.name, result.signature)
 
-    def _read(self, summary: MetricResult) -> MetricResult:
+    def scores_of(self, result: MetricResult) -> Scores:
+        """The scores of a result; all skipped where there are none."""
+        scores, n = self.with_scores(result).scores, self.record.num_samples
+        return (
+            scores if isinstance(scores, Scores) else Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, np.bool_)})
+        )
+
+    def _read(self, name: str, signature: str | None) -> MetricResult:
+        (summary,) = [result for result in self.results[name] if result.signature == signature]
         result = result_with_scores(self._store, self.record.run_id, summary)
         if result.scores is not None and len(result.scores) != self.record.num_samples:
             result.scores = None  # a result added by hand: which samples the scores belong to is unknown
@@ -152,9 +168,11 @@ def build_comparisons(
     inputs = [matcher.with_coverage(given, shared) for given in inputs if given.name not in refused]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])
     compared = {given.name for given in inputs}
-    newest = [[found[-1] for name, found in run.results.items() if name in compared] for run in runs]
+    every, newest = [], []
+    for run in runs:
+        every.append([results[-1] for results in run.results.values()])
+        newest.append([result for result in every[-1] if result.name in compared])
     return ComparisonInputs(
         shared,
         inputs,
@@ -162,7 +180,7 @@ def build_comparisons(
         primaries,
         missing=missing,
         notes=notes,
-        labels=labels,
+        labels=metric_labels(*every),
         ranked=rank_shared_metrics(records, newest, primary),
     )
 
@@ -176,9 +194,7 @@ def primary_metrics(
     """
     names = list(known)
     if chosen is not None:
-        for name in chosen:
-            if name not in names:
-                raise UnknownMetricError(name, names)
+        require_known(chosen, names)
         return set(chosen)
     for record in records:
         if planned := record.plan.get("primary"):
@@ -236,14 +252,13 @@ def pair_metrics(
 
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
     """Why a metric that is not a mean cannot be compared over repeats; ``None`` where it can."""
+    repeats = [run.record.repeats for run in runs]
     whole = definition.reducer is None or definition.is_mean or definition.joins_repeats
-    if whole or all(run.record.repeats <= 1 for run in runs):
+    if whole or max(repeats) <= 1:
         return None
-    if len({run.record.repeats for run in runs}) > 1:
-        repeats = " and ".join(str(run.record.repeats) for run in runs)
-        return (
-            f"it is not a mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
-        )
+    if len(set(repeats)) > 1:
+        times = " and ".join(str(count) for count in repeats)
+        return f"it is not a mean, and the runs asked unequally often ({times} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
         scores = run.with_scores(result).scores
         if not isinstance(scores, Scores) or scores.repeats is None:
@@ -259,11 +274,9 @@ def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metr
     known = list(dict.fromkeys(chain.from_iterable(run.results for run in runs)))
     if metrics is None:
         return known
-    names = [metric if isinstance(metric, str) else metric.name for metric in metrics]
-    for name in names:
-        if name not in known:
-            raise UnknownMetricError(name, known)
-    return list(dict.fromkeys(names))
+    names = dict.fromkeys(str(getattr(metric, "name", metric)) for metric in metrics)
+    require_known(names, known)
+    return list(names)
 
 
 def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
@@ -276,41 +289,41 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
             )
         if name not in run.results:
             return f"{run.record.run_id} does not have it; `auepora rescore {run.record.run_id} -m '{name}'` adds it"
-    by_signature = [{without_top_k(result.signature): result for result in run.results[name]} for run in runs]
+    by_signature = [_by_signature(run.results[name]) for run in runs]
     for last in reversed(runs[-1].results[name]):
         signature = without_top_k(last.signature)
         if all(signature in results for results in by_signature):
             return [results[signature] for results in by_signature]
     newest = [run.results[name][-1].signature or "" for run in runs]
-    return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
+    others = [signature for signature in newest if signature != newest[-1]]
+    return _mismatch(newest[-1], [*others, newest[0]][0])
+
+
+def _by_signature(results: Iterable[MetricResult]) -> dict[str | None, MetricResult]:
+    """The newest result of each signature, whatever the number of documents that was asked for."""
+    return {without_top_k(result.signature): result for result in results}
 
 
 def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:
     """Which metrics are compared with gold corrections, and which without since only some runs have them."""
-    corrected: dict[int, list[str]] = {}
-    uncorrected: dict[str, list[str]] = {}
+    listed: dict[tuple[bool, str], list[str]] = {}
     for name in names:
         results = _comparable_results(runs, name)
         if isinstance(results, str):
             continue
-        if corrections := results[-1].details.get("corrections"):
-            corrected.setdefault(corrections["count"], []).append(display_name(results[-1]))
-            continue
+        corrections = results[-1].details.corrections
         labels = zip(run_labels(len(runs)), runs, strict=True)
-        if have := [label for label, run in labels if run.results[name][-1].details.get("corrections")]:
-            uncorrected.setdefault(" and ".join(have), []).append(display_name(results[-1]))
-    return [
-        *(
-            f"with {count} gold correction{'s' if count != 1 else ''}: {first_names(listed, 5)}; "
-            "`auepora show RUN --all` has the values without"
-            for count, listed in corrected.items()
-        ),
-        *(
-            f"without the gold corrections that only {have} has: {first_names(listed, 5)}; `auepora gold apply` scores "
-            "all runs with them"
-            for have, listed in uncorrected.items()
-        ),
-    ]
+        have = [label for label, run in labels if run.results[name][-1].details.corrections]
+        if corrections:
+            what = f"with {corrections['count']} gold correction{'s' * (corrections['count'] != 1)}"
+        elif have:
+            what = f"without the gold corrections that only {' and '.join(have)} has"
+        else:
+            continue
+        listed.setdefault((not corrections, what), []).append(display_name(results[-1]))
+    advice = ("`auepora show RUN --all` has the values without", "`auepora gold apply` scores all runs with them")
+    ordered = sorted(listed.items(), key=lambda group: group[0][0])
+    return [f"{what}: {first_names(group, 5)}; {advice[lacks]}" for (lacks, what), group in ordered]
 
 
 def _mismatch(second: str, first: str) -> str:
@@ -339,8 +352,9 @@ def _comparison_input(
     defined = all(result.defined for result in results) and is_whole
     notes = [definition.note]
     withheld: DowngradeReason | None = None
-    if is_question_overlap(results[1]):
-        reason = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
+    if registered_name(results[1]) in QUESTION_OVERLAP:
+        by_name = chain.from_iterable(run.results.values() for run in runs)
+        reason = missing_basis_reason(chain.from_iterable(by_name))
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
     if not definition.has_direction and not definition.binary:
@@ -365,22 +379,22 @@ def _comparison_input(
     if selected := [shared.selecting[record.run_id] for record in records if record.run_id in shared.selecting]:
         notes.append(f"exploratory: the samples were selected by the outcomes of {' and '.join(selected)}")
         withheld, sequential, two_stage = "selected_samples", None, None
-    spreads = [(result.details.get("repeats") or {}).get("sd_within_samples") for result in results]
+    spreads = [result.details.repeats.sd_within_samples for result in results]
     return ComparisonInput(
         results[1].name,
         read().definition,
         read,
-        results[1].target.name,
-        primary,
-        margin,
-        tuple(filter(None, notes)),
-        (results[0].value, results[1].value) if defined else None,
-        None if spreads == [None, None] else (spreads[0], spreads[1]),
-        (runs[pair[0]].record.repeats, runs[pair[1]].record.repeats),
-        pair,
-        withheld,
-        sequential,
-        two_stage,
+        target=results[1].target.name,
+        primary=primary,
+        margin=margin,
+        notes=tuple(filter(None, notes)),
+        stored=(results[0].value, results[1].value) if defined else None,
+        own_spread=None if spreads == [None, None] else (spreads[0], spreads[1]),
+        repeats=(records[0].repeats, records[1].repeats),
+        runs=pair,
+        withheld=withheld,
+        sequential=sequential,
+        two_stage=two_stage,
     )
 
 
@@ -391,29 +405,29 @@ def _two_stage_comparison(
 
     The draw must be the same in both runs. A run whose samples are all judged can be compared with any draw.
     """
-    stored = [result.details.get("two_stage") for result in results]
-    drawn = [one for one in stored if one is not None]
+    stored = [result.details.two_stage for result in results]
+    drawn = [stage for stage in stored if stage]
     if not drawn:
         return None
-    if any("predictions" not in one for one in drawn):
+    if any("predictions" not in stage for stage in drawn):
         return "two-stage judging of one of the runs has not ended; resume it"
-    first = drawn[0]["draw"]
-    if any((one["draw"]["drawn"], one["draw"]["strata"]) != (first["drawn"], first["strata"]) for one in drawn):
+    first, last = drawn[0]["draw"], drawn[-1]["draw"]
+    if (first["drawn"], first["strata"]) != (last["drawn"], last["strata"]):
         return "the runs have different draws of two-stage judging, so there is no verdict; use one seed and budget"
     rows = [shared.rows[number] for number in pair]
     strata = np.array(first["strata"], dtype=np.intp)[rows[stored.index(drawn[0])]]
     columns, predictions, outside = [], [], np.zeros(len(strata), dtype=np.bool_)
-    for run, result, details, number in zip(runs, results, stored, pair, strict=True):
+    for run, result, stage, number in zip(runs, results, stored, pair, strict=True):
         scores = run.with_scores(result).scores
         if not isinstance(scores, Scores):
             return "the scores of one of the runs are not stored"
         scores = shared.take(scores, number)
-        if details is None and scores.with_reason(NOT_JUDGED).any():
+        if not stage and scores.with_reason(NOT_JUDGED).any():
             return "one of the runs is judged in part, without a draw of two-stage judging"
         columns.append(scores.values)
         found = scores.values
-        if details is not None:
-            found = np.array(details["predictions"], dtype=np.float64)[shared.rows[number]]
+        if stage:
+            found = np.array(stage["predictions"], dtype=np.float64)[shared.rows[number]]
         predictions.append(found)
         outside |= np.isnan(found)
     known = ~np.isnan(columns[0]) & ~np.isnan(columns[1])
@@ -422,12 +436,12 @@ def _two_stage_comparison(
     strata[outside] = -1
     return TwoStageComparison(
         drawn[0]["target"],
-        columns[0],
-        columns[1],
-        predictions[0],
-        predictions[1],
-        strata,
-        int((is_drawn & ~known & ~outside).sum()),
+        first=columns[0],
+        second=columns[1],
+        first_predictions=predictions[0],
+        second_predictions=predictions[1],
+        strata=strata,
+        failed=int((is_drawn & ~known & ~outside).sum()),
     )
 
 
@@ -444,26 +458,23 @@ def _sequential_comparison(
 
 def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
-    counts = [result.details.get(f"skipped_{NOT_JUDGED}") or 0 for result in results]
-    if not any(counts):
+    labels, partly = run_labels(max(pair) + 1), []
+    for run, result in zip(pair, results, strict=True):
+        if NOT_JUDGED in result.details.reasons("skipped"):
+            partly.append(f"{result.details.num_scored} samples in {labels[run]}")
+    if not partly:
         return None
-    labels = run_labels(max(pair) + 1)
-    judged = " and ".join(
-        f"{result.details.get('num_scored', 0)} samples in {labels[run]}"
-        for run, result, count in zip(pair, results, counts, strict=True)
-        if count
-    )
     return (
-        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value and its "
-        "interval are not sequentially valid, and there is no verdict"
+        f"judged on {' and '.join(partly)} so far, and no sequential test of these two runs is about it: its p-value "
+        "and its interval are not sequentially valid, and there is no verdict"
     )
 
 
 def _partly_graded_note(results: Sequence[MetricResult]) -> str | None:
     """Why a metric by grades of drawn pairs has no verdict; ``None`` if all drawn pairs are graded."""
     for result in results:
-        found = result.details.get("partial_grades") or {"draw": None}
-        if found["draw"] is not None and (graded := found["graded"] - found["known_before"]) < found["drawn"]:
+        found = result.details.partial_grades
+        if found and found["draw"] is not None and (graded := found["graded"] - found["known_before"]) < found["drawn"]:
             return (
                 f"people graded {graded} of {found['drawn']} drawn pairs so far: the number was fixed before the first "
                 "grade, so that its p-value is not sequentially valid, and there is no verdict"
@@ -480,10 +491,7 @@ def _read_pair(
 ) -> MetricPair:
     """The scores of a metric in two runs, ready to be compared."""
     first, second = (
-        shared.take(scores, number)
-        if isinstance(scores := run.with_scores(result).scores, Scores)
-        else _no_scores(len(shared.ids))
-        for run, result, number in zip(runs, results, pair, strict=True)
+        shared.take(run.scores_of(result), number) for run, result, number in zip(runs, results, pair, strict=True)
     )
     unjudged = first.with_reason(NOT_JUDGED) | second.with_reason(NOT_JUDGED)
     first, second = exclude_rows(first, unjudged), exclude_rows(second, unjudged)
@@ -494,21 +502,16 @@ def _read_pair(
         definition = replace(definition, reducer=reducer)
     missing = [run.missing.take(shared.rows[number]) for run, number in zip(runs, pair, strict=True)]
     second = _without_rounding(first, second, definition.rounding)
-    (first, filled_first), (second, filled_second) = (
-        fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
-    )
+    first, filled_first = fill_with_worst(first, missing[0], definition)
+    second, filled_second = fill_with_worst(second, missing[1], definition)
     return MetricPair(
         results[1].name,
         definition,
         first,
         second,
-        (missing[0].total, missing[1].total),
-        (filled_first, filled_second),
+        missing=(missing[0].total, missing[1].total),
+        at_worst=(filled_first, filled_second),
     )
-
-
-def _no_scores(n: int) -> Scores:
-    return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
 
 
 class _RunMatcher:
@@ -593,7 +596,7 @@ class _RunMatcher:
 
 def _newest_uncorrected(results: Sequence[MetricResult]) -> MetricResult:
     """The newest result with the gold of the run itself."""
-    own = [result for result in results if not result.details.get("corrections")]
+    own = [result for result in results if not result.details.corrections]
     return own[-1] if own else results[-1]
 
 
@@ -759,11 +762,11 @@ def size_notes(listed: Sequence[MetricResult | None]) -> Iterator[str]:
     sizes: dict[str, set[int]] = {}
     for result in listed:
         if result is not None:
-            sizes.setdefault(result.name, set()).add(result.details.get("num_samples", 0))
+            sizes.setdefault(result.name, set()).add(result.details.num_samples)
     for result in listed:
         note = ""
         if result is not None and len(sizes[result.name]) > 1:
-            note = f"n = {result.details.get('num_samples', 0):,}"
+            note = f"n = {result.details.num_samples:,}"
         yield note
 
 

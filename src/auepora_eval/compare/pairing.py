@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
@@ -102,18 +103,22 @@ def _shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_data
     if all(record.fingerprint == first.fingerprint for record in records):
         every = np.arange(len(ids), dtype=np.intp)
         return SharedSamples(ids, [every] * len(records), codes, [0] * len(records))
-    positions_by_run = [
-        {name: place for place, name in enumerate(ids if record is first else store.sample_ids(record.run_id))}
-        for record in records
-    ]
-    common = [name for name in ids if all(name in positions for positions in positions_by_run)]
+    names_by_run = [ids, *(store.sample_ids(record.run_id) for record in records[1:])]
+    in_all = set(ids).intersection(*names_by_run)
+    common = [name for name in ids if name in in_all]
     if not common:
         raise BadValueError(
             f"{' and '.join(map(_run_label, records))} have no sample in common: no sample_id is in both datasets"
         )
-    rows = [np.array([positions[name] for name in common], dtype=np.intp) for positions in positions_by_run]
+    rows = [positions_of(names, common) for names in names_by_run]
     shared = None if codes is None else codes[rows[0]]
-    return SharedSamples(common, rows, shared, [len(positions) - len(common) for positions in positions_by_run])
+    return SharedSamples(common, rows, shared, [len(names) - len(common) for names in names_by_run])
+
+
+def positions_of(names: Iterable[str], wanted: Iterable[str]) -> Ints:
+    """The positions of the wanted ones among these names."""
+    places = {name: place for place, name in enumerate(names)}
+    return np.array([places[name] for name in wanted], dtype=np.intp)
 
 
 def _dataset(record: RunRecord) -> str:
@@ -131,7 +136,7 @@ def _restrict_to_set(
     for record in records:
         if not wanted <= known:
             samples.require_known(frozenset(store.sample_ids(record.run_id)), _run_label(record))
-    kept = np.array([place for place, one in enumerate(shared.ids) if one in wanted], dtype=np.intp)
+    kept = np.array([place for place, sample_id in enumerate(shared.ids) if sample_id in wanted], dtype=np.intp)
     rows = [positions[kept] for positions in shared.rows]
     for fingerprint in {record.fingerprint for record in records} - {samples.dataset}:
         number = next(place for place, record in enumerate(records) if record.fingerprint == fingerprint)
@@ -149,18 +154,15 @@ def selecting_runs(store: RunStore, records: Sequence[RunRecord], samples: Sampl
     A run with the same outputs as one that selected the samples, such as a repeat of a deterministic system, has the
     outcomes that selected them, too.
     """
-    own = [
-        SampleSet.from_plan(record.plan, store.sample_ids(record.run_id))
-        for record in records
-        if record.plan.get("samples")
-    ]
+    on_sets = [record for record in records if record.plan.get("samples")]
+    own = [SampleSet.from_plan(record.plan, store.sample_ids(record.run_id)) for record in on_sets]
     found: dict[str, str] = {}
     for chosen in filter(None, [samples, *own]):
         for run_id in chosen.runs:
             found |= {record.run_id: record.run_id for record in records if record.run_id == run_id}
             others = [record.run_id for record in records if record.run_id not in found]
             repeats = _repeats(store, run_id, others, chosen.ids)
-            found |= {one: f"{run_id}, whose outputs {one} repeats" for one in repeats}
+            found |= {repeated: f"{run_id}, whose outputs {repeated} repeats" for repeated in repeats}
     return found
 
 
@@ -168,26 +170,24 @@ def _repeats(store: RunStore, run_id: str, others: Iterable[str], ids: Sequence[
     """Those of the other runs that returned the same answer and ranking for 9 of 10 samples, or more."""
     with suppress(UnknownRunError):  # a run that selected the samples may be deleted
         expected = _outputs_by_sample(store, run_id, ids[:_MAX_REPEATED])
-        for one in others:
-            found = _outputs_by_sample(store, one, ids[:_MAX_REPEATED])
+        for other in others:
+            found = _outputs_by_sample(store, other, ids[:_MAX_REPEATED])
             same = sum(expected.get(sample_id) == output for sample_id, output in found.items())
             if same and same >= 0.9 * len(found):
-                yield one
+                yield other
 
 
 def _outputs_by_sample(store: RunStore, run_id: str, ids: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """The answers and rankings of some samples, by sample id; without failed and empty outputs."""
     places = {sample_id: place for place, sample_id in enumerate(store.sample_ids(run_id))}
-    rows = [places[one] for one in ids if one in places]
-    outputs = (output for row in rows for output in store.outputs(run_id, repeat=0, position=row, texts=False))
-    return {
-        output.sample_id: (
-            "" if response is None else response.text,
-            [item.doc.doc_id for item in output.output.retrieved],
-        )
-        for output in outputs
-        if ((response := output.output.response) is not None or output.output.retrieved) and output.output.error is None
-    }
+    found = {}
+    for sample_id in places.keys() & ids:
+        for stored in store.outputs(run_id, repeat=0, position=places[sample_id], texts=False):
+            response, retrieved = stored.output.response, stored.output.retrieved
+            if (response is not None or retrieved) and stored.output.error is None:
+                text = "" if response is None else response.text
+                found[sample_id] = text, [hit.doc.doc_id for hit in retrieved]
+    return found
 
 
 def selection_note(selecting: Mapping[str, str]) -> str:
@@ -215,7 +215,8 @@ def _require_ended(store: RunStore, record: RunRecord) -> None:
 def metrics_judged_until(store: RunStore, record: RunRecord) -> list[str]:
     """The metrics of the sequential design that a run is judged by; empty if it has none."""
     found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
-    return [name for one in found if one.body.get("run_id") == record.run_id for name in one.metrics]
+    of_run = [decision.metrics for decision in found if decision.body.get("run_id") == record.run_id]
+    return list(chain.from_iterable(of_run))
 
 
 def _run_label(record: RunRecord) -> str:
@@ -226,6 +227,7 @@ def _run_label(record: RunRecord) -> str:
 
 _MATCH = re.compile(r"\|match:(\w+)")
 _TOP_K = re.compile(r"\|(?:\w+\.)*top_k:\d+")
+_NO_SCORES = "no scores per sample, so there is no interval and no test"
 _TOLERANCE = 1e-9
 """The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
 
@@ -311,8 +313,9 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
     if known is not None:
         return metric_meta(known, scores)
     if scores is None:
-        return MetricMeta(None, note="no scores per sample, so there is no interval and no test")
-    lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
+        return MetricMeta(None, note=_NO_SCORES)
+    given = result.details.lower_is_better
+    lower = result.target is TargetCategory.LATENCY if given is None else bool(given)
     direction = "lower" if lower else "higher"
     if _reproduces_value(Mean(), scores, result):
         note = f"not known in this process: compared as a mean, {direction} taken for better"
@@ -336,30 +339,32 @@ def find_metric(
     return None
 
 
-def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
+def metric_meta(metric: BatchMetric, scores: Scores | None) -> MetricMeta:
     """The metadata of a metric with these scores."""
     width = None if scores is None or scores.stats is None else scores.stats.shape[1]
-    worst_stats = one.worst_stats
+    worst_stats = metric.worst_stats
+    if worst_stats is not None and width not in (None, len(worst_stats)):  # a critic may change them
+        worst_stats = None
     return MetricMeta(
-        None if scores is None else one.reducer,
-        one.range,
-        one.higher_is_better,
-        one.higher_score_is_better,
-        one.metadata.binary,
-        "no scores per sample, so there is no interval and no test" if scores is None else None,
-        worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
-        one.rounding,
-        one.metadata.by_chunk_id and one.active_conventions.match == "id",
-        one.metadata.by_parent_id,
-        one.worst,
-        one.active_conventions.missing,
-        one.is_paired and one.metadata.needs_all,
-        one.worst_varies,
-        one.active_conventions.on_system_failure == "worst",
-        one.metadata.has_direction,
-        _ranks_read(one),
-        function_of=_deciding_metric(one),
-        joins_repeats=one.joins_repeats,
+        None if scores is None else metric.reducer,
+        range=metric.range,
+        higher_is_better=metric.higher_is_better,
+        higher_score_is_better=metric.higher_score_is_better,
+        binary=metric.metadata.binary,
+        note=_NO_SCORES if scores is None else None,
+        worst_stats=worst_stats,
+        rounding=metric.rounding,
+        by_chunk_id=metric.metadata.by_chunk_id and metric.active_conventions.match == "id",
+        by_parent_id=metric.metadata.by_parent_id,
+        worst_failed=metric.worst,
+        missing=metric.active_conventions.missing,
+        is_paired=metric.is_paired and metric.metadata.needs_all,
+        worst_varies=metric.worst_varies,
+        counts_failures=metric.active_conventions.on_system_failure == "worst",
+        has_direction=metric.metadata.has_direction,
+        reads=_ranks_read(metric),
+        function_of=_deciding_metric(metric),
+        joins_repeats=metric.joins_repeats,
     )
 
 
@@ -400,9 +405,9 @@ def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapp
     if name in metric_objects:
         yield from build(metric_objects[name], rules)
     for spec in record.plan.get("metrics") or ():
-        for one in build(spec, rules):
-            if one.name == name:
-                yield one
+        for metric in build(spec, rules):
+            if metric.name == name:
+                yield metric
     # Scored again later, perhaps by other conventions than the plan's, or under a name of its own.
     plain = (result.signature or name).partition("|")[0]
     for spec in dict.fromkeys((name, plain)):
@@ -435,31 +440,18 @@ def comparable_signature(signature: str | None) -> str | None:
     return None if signature is None else without_top_k(_MATCH.sub("", signature))
 
 
-# --- a cache of scores, so that large runs are read metric by metric --------------------------------------------------
+# --- memory: large runs are read metric by metric --------------------------------------------------
 
 _MAX_SCORES = 1 << 21
 """How many scores of a run are kept in memory: all metrics of most runs, few of a run with a million samples."""
 
+
 T = TypeVar("T")
 
 
-class ScoresCache:
-    """Scores that were read or computed; all are dropped when they are too many, since they can be had again."""
-
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, Any] = {}
-        self._scores = 0
-
-    def get(self, key: Hashable, count: int, make: Callable[[], T]) -> T:
-        """What ``make`` returns, ``count`` scores of a run; called only if the value is not kept."""
-        if key not in self._kept:
-            if self._scores + count > _MAX_SCORES:
-                self._kept.clear()
-                self._scores = 0
-            self._kept[key] = make()
-            self._scores += count
-        found: T = self._kept[key]
-        return found
+def kept_results(scores: int) -> int:
+    """How many results, or pairs of results, with so many scores each are kept in memory."""
+    return max(1, _MAX_SCORES // max(scores, 1))
 
 
 # --- paired scores: which samples enter, and how ---------------------------------------------------------------------
@@ -491,6 +483,11 @@ class MetricPair:
         """The pair on the samples that one of the systems answered."""
         failed = (self.second if second else self.first).status == Status.SYSTEM_FAILED
         return replace(self, first=exclude_rows(self.first, failed), second=exclude_rows(self.second, failed))
+
+    @property
+    def is_fillable(self) -> bool:
+        """Whether measurements failed, and the values that they may have had are bounded."""
+        return self.measure_failures > 0 and self.can_fill
 
     @property
     def can_fill(self) -> bool:
@@ -579,7 +576,7 @@ def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
         low, high = pair.definition.range
         table = PairedStatistics(_zero_excluded(first), _zero_excluded(second), _reduce_rows(reducer), low, high)
         return RunPairScores(first, second, a, b, sums=table)
-    if any(reducer.interval(one, *pair.definition.range) is not None for one in (first, second)):
+    if any(reducer.interval(scores, *pair.definition.range) is not None for scores in (first, second)):
         return _pair_folds(reducer, first, second)
     # A value without an interval in one run, since its samples cannot be resampled or swapped one by one.
     return RunPairScores(first, second, a, b)
@@ -615,7 +612,7 @@ def _pair_means(first: Scores, second: Scores) -> RunPairScores:
         return RunPairScores(first, second, a, b, values=(first.values, second.values))
     # Which samples a metric applies to may depend on the answers, for instance on refusals. Then the value is a ratio,
     # a sum over a count, and both of them vary.
-    tables = [np.column_stack([np.nan_to_num(one.values, nan=0.0), one.counted]) for one in (first, second)]
+    tables = [np.column_stack([np.nan_to_num(scores.values, nan=0.0), scores.counted]) for scores in (first, second)]
     return RunPairScores(first, second, a, b, sums=PairedStatistics(tables[0], tables[1], _ratio))
 
 
@@ -629,43 +626,32 @@ def _pair_folds(reducer: Reducer, first: Scores, second: Scores) -> RunPairScore
     both = first.counted & second.counted
     first, second = exclude_rows(first, ~both), exclude_rows(second, ~both)
     rows = np.flatnonzero(both)
-    scored = first.take(rows), second.take(rows)
     n = len(rows)
     places = np.arange(n)
-    of_rows = (lambda drawn: reducer.value(scored[0].take(drawn)), lambda drawn: reducer.value(scored[1].take(drawn)))
-    if all(one.stats is None and one.keys is None and one.repeats is None for one in scored):
-        # Only values are read, ten thousand times, so nothing else is copied.
-        of_rows = (
-            lambda drawn: reducer.value(_scores_of_values(scored[0].values[drawn])),
-            lambda drawn: reducer.value(_scores_of_values(scored[1].values[drawn])),
-        )
+    joined = Scores.concat([first.take(rows), second.take(rows)])
+    has_values_only = joined.stats is None and joined.keys is None and joined.repeats is None
 
-        def difference(swapped: Bools) -> float:
-            swapped_rows = swapped if n == len(swapped) else swapped[rows]
-            one = np.where(swapped_rows, scored[1].values, scored[0].values)
-            other = np.where(swapped_rows, scored[0].values, scored[1].values)
-            return reducer.value(_scores_of_values(other)) - reducer.value(_scores_of_values(one))
-    else:
-        joined = Scores.concat(list(scored))
+    def value_at(chosen: Ints) -> float:
+        if has_values_only:  # read ten thousand times, so nothing else is copied
+            values = joined.values[chosen]
+            return reducer.value(Scores(values, np.zeros(len(values), np.uint8), np.zeros(len(values), np.int16)))
+        return reducer.value(joined.take(chosen))
 
-        def difference(swapped: Bools) -> float:
-            swapped_rows = swapped[rows]
-            one, other = np.where(swapped_rows, places + n, places), np.where(swapped_rows, places, places + n)
-            return reducer.value(joined.take(other)) - reducer.value(joined.take(one))
+    def difference(swapped: Bools) -> float:
+        before = places + n * swapped[rows]
+        return value_at(2 * places + n - before) - value_at(before)
+
+    def value_of_second(drawn: Ints) -> float:
+        return value_at(drawn + n)
 
     return RunPairScores(
         first,
         second,
-        of_rows[0](places),
-        of_rows[1](places),
+        value_at(places),
+        value_of_second(places),
         fold=SwapStatistic(difference, both & (first.values != second.values)),
-        of_rows=of_rows,
+        of_rows=(value_at, value_of_second),
     )
-
-
-def _scores_of_values(values: Floats) -> Scores:
-    """Scores made of values alone, all of them counted."""
-    return Scores(values, np.zeros(len(values), np.uint8), np.zeros(len(values), np.int16))
 
 
 def _reduce_rows(reducer: SumsReducer) -> Callable[[Floats], Floats]:
@@ -721,11 +707,6 @@ class MissingOutputs:
     def total(self) -> int:
         """How many outputs are missing."""
         return int(self.counts.sum())
-
-    @property
-    def expected(self) -> int:
-        """How many outputs there would be if none were missing."""
-        return len(self.counts) * self.repeats
 
     def take(self, rows: Ints) -> MissingOutputs:
         """The same for some of the samples."""

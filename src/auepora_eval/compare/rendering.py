@@ -37,7 +37,7 @@ from ..render.short import first_names
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
 from .queries import QueryChange
-from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
+from .runs import DifferencePart, Leaderboard, LeaderboardMetric, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
 from .verdicts import ALPHA
 
@@ -66,19 +66,19 @@ def signed(value: float | None) -> str:
     return format_value(0.0) if value == 0 else f"{'+' if value > 0 else '−'}{format_value(abs(value))}"
 
 
-def verdict_cell(one: MetricComparison) -> Cell:
+def verdict_cell(found: MetricComparison) -> Cell:
     """The verdict as a word, a sign and a colour; a metric that is not primary has none."""
-    if not one.primary:
+    if not found.primary:
         return Cell("exploratory", tone="muted")
-    if one.doubt == "no_direction":
+    if found.doubt == "no_direction":
         return Cell("no direction", tone="muted")
-    text = f"{one.verdict}, negligible" if one.negligible else one.verdict
-    return Cell(text, tone=_TONES[one.verdict], sign=_SIGNS[one.verdict])
+    text = f"{found.verdict}, negligible" if found.negligible else found.verdict
+    return Cell(text, tone=_TONES[found.verdict], sign=_SIGNS[found.verdict])
 
 
-def _ends_text(one: MetricComparison) -> str:
-    ends = one.shown_interval
-    if one.verdict == "equal" and one.delta == one.wins == one.losses == 0:
+def _ends_text(found: MetricComparison) -> str:
+    ends = found.shown_interval
+    if found.verdict == "equal" and found.delta == found.wins == found.losses == 0:
         return ""  # nothing was estimated: all scores are identical
     return "" if ends is None else f"{signed(ends[0])} to {signed(ends[1])}"
 
@@ -100,80 +100,83 @@ def metrics_table(board: Leaderboard, *, href: Link = no_link) -> Table:
     two = len(board.run_ids) == 2
     pair_columns = [TableColumn("B − A", number=True), *_PAIR_COLUMNS] if two else [TableColumn("better")]
     columns = [TableColumn("metric"), *(TableColumn(label, number=True) for label in board.labels), *pair_columns]
-    groups = []
+    groups, to_row = [], _pair_row if two else _values_row
     for target, entry in TARGETS.items():
         listed = [metric for metric in board.metrics if metric.target == target.name]
-        rows = [_pair_row(one, href) if two else _values_row(board, one, href) for one in listed]
+        rows = [to_row(board, metric, href) for metric in listed]
         groups += [RowGroup(rows, entry.title)] if rows else []
     return Table(columns, groups)
 
 
-def _pair_row(metric: LeaderboardMetric, href: Link) -> Row:
+def _pair_row(board: Leaderboard, metric: LeaderboardMetric, href: Link) -> Row:
     (pair,) = metric.pairs
     notes = [*_direction(metric), *comparison_notes(pair.comparison)]
     name = Cell(metric.label, href=href(metric.name), note="; ".join(notes))
     return [name, *map(value_text, metric.values), signed(pair.comparison.delta), *_pair_cells(pair.comparison)]
 
 
-def _values_row(board: Leaderboard, one: LeaderboardMetric, href: Link) -> Row:
-    labels, starred = board.labels, starred_runs(one)
-    cells = [Cell(value_text(value), sign=_BEST if run in starred else "") for run, value in enumerate(one.values)]
-    wins = ", ".join(f"{labels[better]} > {labels[worse]}" for better, worse in one.wins)
-    last = Cell(wins or "none" if one.primary else "exploratory", tone="" if wins else "muted")
-    return [Cell(one.label, href=href(one.name), note="".join(_direction(one))), *cells, last]
+def _values_row(board: Leaderboard, metric: LeaderboardMetric, href: Link) -> Row:
+    labels, starred = board.labels, starred_runs(metric)
+    cells = [Cell(value_text(value), sign=_BEST * (run in starred)) for run, value in enumerate(metric.values)]
+    wins = ", ".join(f"{labels[better]} > {labels[worse]}" for better, worse in metric.wins)
+    last = Cell(wins or "none" if metric.primary else "exploratory", tone="" if wins else "muted")
+    return [Cell(metric.label, href=href(metric.name), note="".join(_direction(metric))), *cells, last]
 
 
-def starred_runs(one: LeaderboardMetric) -> list[int]:
+def starred_runs(metric: LeaderboardMetric) -> list[int]:
     """The runs that no other run is significantly better than, where that sets some of three or more apart."""
-    unbeaten = one.unbeaten() if one.primary else []
-    return unbeaten if 2 < len(one.values) > len(unbeaten) else []
+    unbeaten = metric.unbeaten() if metric.primary else []
+    return unbeaten if 2 < len(metric.values) > len(unbeaten) else []
 
 
-def _direction(one: LeaderboardMetric) -> list[str]:
-    return ["lower is better"] if one.higher_is_better is False else []
+def _direction(metric: LeaderboardMetric) -> list[str]:
+    return ["lower is better"] if metric.higher_is_better is False else []
 
 
 def pairs_table(board: Leaderboard) -> Table:
     """Every metric and pair of runs; the verdict is about the first of the two."""
-    rows = [_named_pair_row(board, metric, pair) for metric in board.metrics for pair in metric.pairs]
+    rows: list[Row] = []
+    labels = board.labels
+    for pair in board.pairs:
+        found = pair.comparison
+        runs = Cell(f"{labels[pair.second]} − {labels[pair.first]}", note="; ".join(comparison_notes(found)))
+        rows.append([found.label or found.name, runs, signed(found.delta), *_pair_cells(found)])
     columns = [TableColumn("metric"), TableColumn("runs", brief=True), TableColumn("difference", number=True)]
     return simple_table([*columns, *_PAIR_COLUMNS], rows)
 
 
-def _named_pair_row(board: Leaderboard, metric: LeaderboardMetric, pair: LeaderboardPair) -> Row:
-    one, labels = pair.comparison, board.labels
-    runs = Cell(f"{labels[pair.second]} − {labels[pair.first]}", note="; ".join(comparison_notes(one)))
-    return [metric.label, runs, signed(one.delta), *_pair_cells(one)]
+def _pair_cells(found: MetricComparison) -> Row:
+    ends = _ends_text(found)
+    mark = " ?" if found.flags and ends else ""
+    p = found.p_adjusted if found.primary else found.p_value
+    n = f"{found.n:,}" if found.clusters in (0, found.n) else f"{found.n:,} in {found.clusters:,}"
+    won = "" if found.higher_is_better is None else f"{found.wins:,} / {found.losses:,}"
+    return [f"{ends}{mark}", p_text(p), won, n, verdict_cell(found)]
 
 
-def _pair_cells(one: MetricComparison) -> Row:
-    ends = _ends_text(one)
-    mark = " ?" if one.flags and ends else ""
-    p = one.p_adjusted if one.primary else one.p_value
-    n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
-    won = "" if one.higher_is_better is None else f"{one.wins:,} / {one.losses:,}"
-    return [f"{ends}{mark}", p_text(p), won, n, verdict_cell(one)]
-
-
-def comparison_notes(one: MetricComparison) -> list[str]:
+def comparison_notes(found: MetricComparison) -> list[str]:
     """Notes on the comparison of one metric: other differences, and the samples needed for a verdict."""
     needed = None
-    if one.primary and one.n_needed is not None:
-        needed = f"{pluralize(one.n_needed, 'sample')} would be needed to detect a difference that matters"
-    return [note for note in (alternative_differences(one), one.note, needed) if note]
+    if found.primary and found.n_needed is not None:
+        needed = f"{pluralize(found.n_needed, 'sample')} would be needed to detect a difference that matters"
+    return [note for note in (alternative_differences(found), found.note, needed) if note]
 
 
 _ROUNDING = 1e-9
 
 
-def alternative_differences(one: MetricComparison) -> str | None:
+def alternative_differences(found: MetricComparison) -> str | None:
     """The difference without system failures, if it is another, and its bounds if measurements failed."""
     parts = []
-    completed = one.delta_completed
-    if completed is not None and one.delta is not None and not math.isclose(completed, one.delta, abs_tol=_ROUNDING):
+    completed = found.delta_completed
+    if (
+        completed is not None
+        and found.delta is not None
+        and not math.isclose(completed, found.delta, abs_tol=_ROUNDING)
+    ):
         parts.append(f"{signed(completed)} over the samples that both systems answered")
-    if one.bounds is not None:
-        low, high = one.bounds
+    if found.bounds is not None:
+        low, high = found.bounds
         parts.append(f"with failed measurements at their worst and best: {signed(low)} to {signed(high)}")
     return "; ".join(parts) or None
 
@@ -182,18 +185,18 @@ def table_notes(board: Leaderboard) -> list[str]:
     """Notes on the tables of a leaderboard: how p-values are adjusted, what the signs mean, missing outputs."""
     compared = board.comparisons
     adjusted = sum(map(_is_adjusted, compared)) + board.rivals
-    all_primary = all(one.primary for one in compared)
+    all_primary = all(found.primary for found in compared)
     smallest = _smallest_differences(board)
     notes = {
         f"p-values and intervals are adjusted for {adjusted} comparisons: a verdict needs a p-value below .05 and an "
         "interval without 0": adjusted > 1,
         "sequential: the p-value and the interval are the repeated ones, which hold at all looks that were fixed "
-        "before the first judge call": any(one.sequential is not None for one in compared),
+        "before the first judge call": any(found.sequential is not None for found in compared),
         _two_stage_error_note(compared) or "": _two_stage_error_note(compared),
         "exploratory: not among the primary metrics; nothing is adjusted, and no verdict is given": not all_primary,
-        UNRELIABLE_NOTE: any(one.flags and one.interval is not None for one in compared),
+        UNRELIABLE_NOTE: any(found.flags and found.interval is not None for found in compared),
         "n in c: so many samples in so many clusters, which belong together": any(
-            one.clusters not in (0, one.n) for one in compared
+            found.clusters not in (0, found.n) for found in compared
         ),
         f"{_BEST} no other run is significantly better": any(map(starred_runs, board.metrics)),
         f"smallest difference these samples would show: {smallest}": smallest,
@@ -203,17 +206,17 @@ def table_notes(board: Leaderboard) -> list[str]:
     return [note for note, shown in notes.items() if shown]
 
 
-def _is_adjusted(one: MetricComparison) -> bool:
+def _is_adjusted(found: MetricComparison) -> bool:
     """Whether a metric is among those that share 5 %."""
-    is_amount = one.doubt == "no_direction" and one.p_adjusted is None
-    decided = one.sequential is not None or one.two_stage is not None
-    return one.primary and not decided and not is_amount and one.doubt not in EXPLORATORY
+    is_amount = found.doubt == "no_direction" and found.p_adjusted is None
+    decided = found.sequential is not None or found.two_stage is not None
+    return found.primary and not decided and not is_amount and found.doubt not in EXPLORATORY
 
 
 def _two_stage_error_note(compared: Sequence[MetricComparison]) -> str | None:
     """How two-stage judging shares 5 % with the other primary metrics; ``None`` for a single one."""
-    drawn = sum(one.primary and one.two_stage is not None for one in compared)
-    tests = sum(one.primary and one.sequential is None for one in compared)
+    drawn = sum(found.primary and found.two_stage is not None for found in compared)
+    tests = sum(found.primary and found.sequential is None for found in compared)
     if not drawn or tests < 2:
         return None
     note = f"two-stage judging: the p-value is multiplied by {tests}, the number of comparisons, and the interval wider"
@@ -226,12 +229,11 @@ def _two_stage_error_note(compared: Sequence[MetricComparison]) -> str | None:
 def _smallest_differences(board: Leaderboard) -> str:
     """The minimum detectable effect of the first inconclusive metrics of two runs, where no margin is given."""
     compared = board.comparisons
-    if len(board.run_ids) > 2 or any(one.n_needed is not None for one in compared):
+    if len(board.run_ids) > 2 or any(found.n_needed is not None for found in compared):
         return ""
+    undecided = [found for found in compared if found.verdict == "inconclusive" and _is_adjusted(found)]
     found = [
-        f"{one.label or one.name} {format_value(one.mde)}"
-        for one in compared
-        if one.verdict == "inconclusive" and one.mde is not None and _is_adjusted(one)
+        f"{metric.label or metric.name} {format_value(metric.mde)}" for metric in undecided if metric.mde is not None
     ]
     return ", ".join([*found[:5], *(["…"] if len(found) > 5 else [])])
 
@@ -297,8 +299,13 @@ def aggregates_table(report: CompareReport) -> Table:
     values += [(f"recall@{k} of documents", a.recall_at_k_doc[k], b.recall_at_k_doc.get(k)) for k in a.recall_at_k_doc]
     values += [(title, getattr(a, name), getattr(b, name)) for name, title in _AGGREGATES.items()]
     rows: list[Row] = [
-        [name, value_text(one), value_text(two), signed(None if one is None or two is None else two - one)]
-        for name, one, two in values
+        [
+            name,
+            value_text(first),
+            value_text(second),
+            signed(None if first is None or second is None else second - first),
+        ]
+        for name, first, second in values
     ]
     rows.append(["queries", str(a.total_queries), str(b.total_queries), ""])
     rows.append(["failed queries", str(a.failed_queries), str(b.failed_queries), ""])
@@ -336,10 +343,15 @@ def query_details(report: CompareReport, *, limit: int, href: Link = no_link) ->
     """The golden queries that changed, by kind; at most ``limit`` of each."""
     found = []
     for kind, title in _KINDS.items():
-        listed = [one for one in report.per_query if one.kind is kind]
+        listed = [query for query in report.per_query if query.kind is kind]
         rows: list[Row] = [
-            [Cell(one.query_id, href=href(one.query_id)), _rank(one.a_hit_rank), _rank(one.b_hit_rank), one.note or ""]
-            for one in listed[:limit]
+            [
+                Cell(query.query_id, href=href(query.query_id)),
+                _rank(query.a_hit_rank),
+                _rank(query.b_hit_rank),
+                query.note or "",
+            ]
+            for query in listed[:limit]
         ]
         ranks = [TableColumn(f"rank in {run}", number=True) for run in "AB"]
         blocks = [simple_table(["query", *ranks, "note"], rows), *_more(len(listed), limit)]
@@ -512,24 +524,24 @@ def count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
     return counts
 
 
-def _describe_change(one: MetricComparison) -> str:
+def _describe_change(found: MetricComparison) -> str:
     """The difference of a metric in words; empty where there is none."""
-    if one.delta is None:
+    if found.delta is None:
         return ""
-    name = one.label or one.name
-    if one.delta == 0:
-        return f"{name} stays at {value_text(one.b)}"
-    if one.doubt == "partly_judged":
-        return f"{name} is judged in part ({signed(one.delta)} so far)"
-    if one.doubt == "selected_samples":
-        return f"{name} differs by {signed(one.delta)} on samples that the outcomes of a run selected"
-    interval = "" if one.shown_interval is None else f", 95 % interval {_ends_text(one)}"
-    p = p_text(one.p_value if one.p_adjusted is None else one.p_adjusted)
-    way = "rises" if one.delta > 0 else "falls"
+    name = found.label or found.name
+    if found.delta == 0:
+        return f"{name} stays at {value_text(found.b)}"
+    if found.doubt == "partly_judged":
+        return f"{name} is judged in part ({signed(found.delta)} so far)"
+    if found.doubt == "selected_samples":
+        return f"{name} differs by {signed(found.delta)} on samples that the outcomes of a run selected"
+    interval = "" if found.shown_interval is None else f", 95 % interval {_ends_text(found)}"
+    p = p_text(found.p_value if found.p_adjusted is None else found.p_adjusted)
+    way = "rises" if found.delta > 0 else "falls"
     chance = f", p {p}" if p else ""
-    if one.doubt == "skewed":
+    if found.doubt == "skewed":
         chance += "; skewed differences, so not certain"
-    return f"{name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed(one.delta)}{interval}{chance})"
+    return f"{name} {way} from {value_text(found.a)} to {value_text(found.b)} ({signed(found.delta)}{interval}{chance})"
 
 
 def comparison_page(
@@ -582,7 +594,7 @@ def metric_blocks(board: Leaderboard) -> Iterator[Block]:
 
 def _golden_blocks(report: CompareReport, limit: int) -> list[Block]:
     notes = [note for note in (matching_note(report), *failure_notes(report)) if note]
-    mrr = " → ".join(value_text(one.mrr) for one in (report.aggregate_a, report.aggregate_b))
+    mrr = " → ".join(value_text(aggregate.mrr) for aggregate in (report.aggregate_a, report.aggregate_b))
     aggregates = Details(f"Metrics of golden queries (MRR {mrr})", [aggregates_table(report)], is_open=True)
     return [*([Bullets(notes)] if notes else []), aggregates, *query_details(report, limit=limit)]
 
@@ -660,12 +672,11 @@ COLUMNS = (
 def comparison_csv(board: Leaderboard, *, raw: bool = False) -> str:
     """A row per metric and pair of runs, with every digit; unknown values are empty cells."""
     runs = board.run_ids
-    rows = (
-        {**pair.comparison.to_row(), "run_a": runs[pair.first], "run_b": runs[pair.second]}
-        for metric in board.metrics
-        for pair in metric.pairs
-    )
-    return csv_text([COLUMNS, *([row[name] for name in COLUMNS] for row in rows)], raw=raw)
+    lines: list[Sequence[Any]] = [COLUMNS]
+    for pair in board.pairs:
+        row = {**pair.comparison.to_row(), "run_a": runs[pair.first], "run_b": runs[pair.second]}
+        lines.append([row[name] for name in COLUMNS])
+    return csv_text(lines, raw=raw)
 
 
 # --- charts and notebook HTML: a table of differences with verdicts, and a forest plot -------------------------------
@@ -674,9 +685,9 @@ def comparison_csv(board: Leaderboard, *, raw: bool = False) -> str:
 def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
     """The rows of ``forest_chart``, by target."""
     titles = {target.name: entry.title for target, entry in TARGETS.items()}
-    order = list(titles)
+    places = {target: place for place, target in enumerate(titles)}
     rows = []
-    for metric in sorted(metrics, key=lambda one: order.index(one.target) if one.target in titles else len(order)):
+    for metric in sorted(metrics, key=lambda metric: places.get(metric.target, len(places))):
         low, high = metric.shown_interval or (None, None)
         ends = metric_range(metric.name)
         row: dict[str, Any] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -38,7 +37,7 @@ from .analysis import (
 from .chunks import RunOutputsCache, outputs_cache
 from .depths import mark_longer_list
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
-from .guardrails import check_guardrails, fallen_metrics, guardrail_margins, require_guardrails
+from .guardrails import check_guardrails, fallen_metrics, guardrail_margins
 from .match import check_coverage
 from .metrics import ComparisonInputs, build_comparisons
 from .pairing import (
@@ -52,17 +51,17 @@ from .pairing import (
     shared_samples,
 )
 from .queries import compare_run_outputs, require_same_chunks
-from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
+from .stores import Store, open_store, register_decision, version_notes
 from .sweeps import PickedRun, picked_runs, picked_text
 from .types import (
     CompareReport,
+    ComparisonFindings,
     ComparisonInput,
-    GuardrailOutcome,
     MetricComparison,
     guardrails_document,
     run_labels,
 )
-from .verdicts import Margin
+from .verdicts import Margin, require_known
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
 
@@ -125,72 +124,32 @@ class LeaderboardMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaderboard:
+class Leaderboard(ComparisonFindings):
     """Two or more runs compared with each other on every metric."""
 
     run_ids: tuple[str, ...]
     names: tuple[str, ...]
     metrics: list[LeaderboardMetric]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be compared, and why."""
     samples: int = 0
     """How many samples all runs have."""
-    missing: tuple[int, ...] = ()
-    """How many outputs each run lacks, of these samples."""
     notes: tuple[str, ...] = ()
     """Further notes on the runs, which are called A, B, ... in them."""
     only: tuple[int, ...] = ()
     """For each run how many of its samples some other run lacks."""
-    register: DecisionRegister | None = None
-    """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
-    sample_set: str | None = None
-    """The name of the set of samples that the runs were compared on; ``None`` for all samples that they share."""
-    refused_primary: tuple[str, ...] = ()
-    """The primary metrics among those that cannot be compared."""
-    guardrails: tuple[GuardrailOutcome, ...] = ()
-    """Of two runs: the metrics that must not get worse by more than a margin."""
-    fallen: tuple[str, ...] = ()
-    """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
-    metric_labels: Mapping[str, str] = field(default_factory=dict)
-    """The names of metrics for display."""
-    ranked: tuple[str, ...] = ()
-    """The names of the compared metrics: the main one first, those that are equal in all runs last."""
-    rivals: int = 0
-    """Comparisons that share the error rate and are not shown: those of a sweep in which one of two runs was picked."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
         """The leaderboard of two runs that were compared; without ``names`` they are called by their ids."""
         run_ids = report.run_a, report.run_b
-        return cls(
-            run_ids,
-            run_ids if names is None else tuple(names),
-            [
-                LeaderboardMetric(
-                    metric.name,
-                    metric.target,
-                    metric.higher_is_better,
-                    (metric.a, metric.b),
-                    (LeaderboardPair(0, 1, metric),),
-                )
-                for metric in report.metrics
-            ],
-            report.refused,
-            max(
-                (metric.n if metric.two_stage is None else metric.two_stage["samples"] for metric in report.metrics),
-                default=0,
-            ),
-            report.missing,
-            tuple(report.notes),
-            register=report.register,
-            sample_set=report.sample_set,
-            refused_primary=report.refused_primary,
-            guardrails=report.guardrails,
-            fallen=report.fallen,
-            metric_labels=report.metric_labels,
-            ranked=report.ranked,
-            rivals=report.rivals,
-        )
+        metrics: list[LeaderboardMetric] = []
+        samples = 0
+        for found in report.metrics:
+            pair = LeaderboardPair(0, 1, found)
+            values = (found.a, found.b)
+            metrics.append(LeaderboardMetric(found.name, found.target, found.higher_is_better, values, (pair,)))
+            samples = max(samples, found.n if found.two_stage is None else found.two_stage["samples"])
+        names = run_ids if names is None else tuple(names)
+        return cls(run_ids, names, metrics, samples, tuple(report.notes), **report.findings())
 
     def metric_label(self, name: str) -> str:
         """The name of a metric for display."""
@@ -209,9 +168,14 @@ class Leaderboard:
         return run_labels(len(self.run_ids))
 
     @property
+    def pairs(self) -> list[LeaderboardPair]:
+        """Every metric and pair of runs."""
+        return list(itertools.chain.from_iterable(metric.pairs for metric in self.metrics))
+
+    @property
     def comparisons(self) -> list[MetricComparison]:
         """The comparison of every metric and pair of runs."""
-        return [pair.comparison for metric in self.metrics for pair in metric.pairs]
+        return [pair.comparison for pair in self.pairs]
 
     def to_dict(self) -> dict[str, Any]:
         """The leaderboard as a JSON document."""
@@ -249,15 +213,11 @@ class Leaderboard:
     def record_in(self, store: RunStore, records: Sequence[RunRecord]) -> Leaderboard:
         """The leaderboard with the register of the store, which this comparison is recorded in."""
         kind: DecisionKind = "comparison" if len(self.run_ids) == 2 else "sweep"
-        decided: dict[str, Any] = {
-            comparison.name: comparison.verdict for comparison in self.comparisons if comparison.primary
-        }
-        if kind == "sweep":
-            decided = {
-                metric.name: [self.run_ids[run] for run in metric.unbeaten()]
-                for metric in self.metrics
-                if metric.primary
-            }
+        decided: dict[str, Any] = {}
+        for metric in self.metrics:
+            unbeaten = [self.run_ids[run] for run in metric.unbeaten()]
+            if metric.primary:
+                decided[metric.name] = unbeaten if kind == "sweep" else metric.pairs[0].comparison.verdict
         return replace(self, register=register_decision(store, records, kind, decided, samples=self.sample_set))
 
 
@@ -327,7 +287,7 @@ def build_leaderboard(
         mark_longer_list(given, check_coverage(given, found))
         for given, found in zip(built.inputs, comparisons[: len(built.inputs)], strict=True)
     ]
-    require_guardrails(guardrails, [*(found.name for found in comparisons), *built.refused])
+    require_known(guardrails or (), [*(found.name for found in comparisons), *built.refused])
     clusters = built.shared.clusters
     outcomes = check_guardrails(built.inputs, comparisons, margins, clusters=clusters, refused=built.refused, seed=seed)
     fallen: tuple[str, ...] = ()
@@ -338,24 +298,25 @@ def build_leaderboard(
     uncertain = {given.name: given.cut for given in undecided if given.cut}
     refused = {**built.refused, **uncertain}
     compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
+    notes = [
+        *([] if samples is None else [samples.note]),
+        *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
+        *guardrail_notes,
+        *(run.note("AB"[run.place]) for run in picked),
+        *rival_notes,
+        *built.notes,
+        *_empty_answer_notes(store, run_ids, compared),
+        *_control_notes(store, run_ids),
+    ]
     return Leaderboard(
         run_ids,
         tuple(record.name for record in records),
         compared,
-        refused,
         len(built.shared.ids),
-        tuple(built.missing),
-        (
-            *([] if samples is None else [samples.note]),
-            *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
-            *guardrail_notes,
-            *(run.note("AB"[run.place]) for run in picked),
-            *rival_notes,
-            *built.notes,
-            *_empty_answer_notes(store, run_ids, compared),
-            *_control_notes(store, run_ids),
-        ),
-        tuple(built.shared.only),
+        tuple(notes),
+        only=tuple(built.shared.only),
+        refused=refused,
+        missing=tuple(built.missing),
         sample_set=None if samples is None else samples.name,
         refused_primary=tuple(name for name in refused if name in built.primary),
         guardrails=outcomes,
@@ -379,7 +340,7 @@ def _rival_inputs(
 
     They share the error rate of the primary metrics, and are not shown. The notes name runs that cannot be compared.
     """
-    others = {rival.run_id: rival for run in picked for rival in run.others}
+    others = {rival.run_id: rival for rival in itertools.chain.from_iterable(run.others for run in picked)}
     names = [given.name for given in built.inputs if given.primary]
     if not others or not names:
         return [], []
@@ -399,31 +360,27 @@ def _rival_inputs(
 
 
 def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:
-    found = group_pairs((pair[1].name, pair) for pair in judged)
-    return [
-        LeaderboardMetric(
-            name,
-            pairs[0][1].target,
-            pairs[0][0].definition.direction,
-            (pairs[0][1].a, pairs[0][1].b) if runs == 2 else _values([one_input for one_input, _ in pairs], runs),
-            tuple(LeaderboardPair(*one_input.runs, comparison) for one_input, comparison in pairs),
-        )
-        for name, pairs in found.items()
-    ]
+    metrics = []
+    for name, of_metric in group_pairs((found.name, (given, found)) for given, found in judged).items():
+        pairs = tuple(LeaderboardPair(*given.runs, found) for given, found in of_metric)
+        inputs, first = [given for given, _ in of_metric], pairs[0].comparison
+        values = (first.a, first.b) if runs == 2 else _values(inputs, runs)
+        metrics.append(LeaderboardMetric(name, first.target, inputs[0].definition.direction, values, pairs))
+    return metrics
 
 
 def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None, ...]:
     """Each run's value; a sample on which any run has a failure without a score is left out for all."""
     definition = inputs[0].definition
-    read = [(one.runs, one.pair) for one in inputs]
+    read = [(given.runs, given.pair) for given in inputs]
     scores = {runs[0]: pair.first for runs, pair in read} | {runs[1]: pair.second for runs, pair in read}
-    stored = {run: value for one in inputs if one.stored for run, value in zip(one.runs, one.stored, strict=True)}
+    stored = dict(itertools.chain.from_iterable(zip(given.runs, given.stored or (), strict=False) for given in inputs))
     reducer = definition.reducer
-    if reducer is None or (stored and any(one.two_stage is not None for one in inputs)):
+    if reducer is None or (stored and any(given.two_stage is not None for given in inputs)):
         return tuple(stored.get(run) for run in range(runs))
     excluded = np.logical_or.reduce([failed_without_value(score) for score in scores.values()])
     values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]
-    return tuple(None if math.isnan(value) else value for value in values)
+    return tuple(finite_or_none(value) for value in values)
 
 
 def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> Iterator[str]:
@@ -442,14 +399,14 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
     for label, own in zip(labels, results, strict=True):
         yield from (f"{label}: {text}" for text in unusable_judges(own).values())
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
-        earlier = {one.name: one for one in first if one.details.get("controls")}
+        earlier = {result.name: result for result in first if result.details.controls}
         if not earlier:
             continue
         from ..judge.controls import control_drift  # judges are slow to import, and most runs have none
 
-        for one in second:
-            if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
-                yield f"{display_name(one)}: {drift_text({'run_id': label, **drift})}"
+        for result in second:
+            if result.name in earlier and (drift := control_drift(earlier[result.name], result)) is not None:
+                yield f"{display_name(result)}: {drift_text({'run_id': label, **drift})}"
 
 
 # --- one run on a set of samples -------------------------------------------------------------------------------------
@@ -466,15 +423,14 @@ def results_on_set(store: RunStore, record: RunRecord, results: Results, samples
     if slices:
         grouping.add(list(iter_samples(store, record.run_id, positions=set(shared.rows[0].tolist()), texts=False)))
     found = []
-    for one in results:
-        metric = find_metric(one, record) if isinstance(one.scores, Scores) else None
-        if metric is None or not isinstance(one.scores, Scores) or len(one.scores) != record.num_samples:
+    for stored in results:
+        metric = find_metric(stored, record) if isinstance(stored.scores, Scores) else None
+        if metric is None or not isinstance(stored.scores, Scores) or len(stored.scores) != record.num_samples:
             continue
-        reduced = partial(_reduce, metric, shared.take(one.scores, 0), one, shared.clusters)
+        reduced = partial(_reduce, metric, shared.take(stored.scores, 0), stored, shared.clusters)
         result = reduced()
-        result.slices = {
-            name: {group: reduced(rows) for group, rows in groups.items()} for name, groups in grouping.rows().items()
-        }
+        for name, groups in grouping.rows().items():
+            result.slices[name] = {group: reduced(rows) for group, rows in groups.items()}
         found.append(result)
     return Results(found, sample_ids=shared.ids, run_id=record.run_id)
 
@@ -495,21 +451,13 @@ def _reduce(
 
 
 @dataclass(frozen=True, slots=True)
-class MetricComparisons:
+class MetricComparisons(ComparisonFindings):
     """Every metric that two runs can be compared on, and why not on the others."""
 
     metrics: list[MetricComparison]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be compared, and why."""
     only_in_a: int = 0
     """How many samples only the first run has."""
     only_in_b: int = 0
-    missing: tuple[int, int] = (0, 0)
-    """How many outputs each run lacks, of the samples that both have."""
-    guardrails: tuple[GuardrailOutcome, ...] = ()
-    """The metrics that must not get worse by more than a margin."""
-    fallen: tuple[str, ...] = ()
-    """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
 
     @property
     def by_name(self) -> dict[str, MetricComparison]:
@@ -534,16 +482,8 @@ def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, *
     The options are those of ``build_leaderboard``.
     """
     board = build_leaderboard(store, [record_a, record_b], **options)
-    (only_in_a, only_in_b), (missing_a, missing_b) = board.only, board.missing
-    return MetricComparisons(
-        board.comparisons,
-        board.refused,
-        only_in_a,
-        only_in_b,
-        missing=(missing_a, missing_b),
-        guardrails=board.guardrails,
-        fallen=board.fallen,
-    )
+    only_in_a, only_in_b = board.only
+    return MetricComparisons(board.comparisons, only_in_a, only_in_b, **board.findings())
 
 
 def picked_comparisons(
@@ -690,25 +630,13 @@ def compare_runs(
             is_part=samples is not None and golden is None,
         )
         board = board.record_in(opened, [record_a, record_b])
-    missing_a, missing_b = board.missing
+    differences = {comparison.name: comparison.to_dict() for comparison in board.comparisons}
     return replace(
         report,
         notes=list(dict.fromkeys([*report.notes, *board.notes])),
-        deltas={
-            **report.deltas,
-            "metrics": {comparison.name: comparison.to_dict() for comparison in board.comparisons},
-        },
+        deltas={**report.deltas, "metrics": differences},
         metrics=board.comparisons,
-        refused=board.refused,
-        missing=(missing_a, missing_b),
-        register=board.register,
-        sample_set=board.sample_set,
-        refused_primary=board.refused_primary,
-        guardrails=board.guardrails,
-        fallen=board.fallen,
-        metric_labels=board.metric_labels,
-        ranked=board.ranked,
-        rivals=board.rivals,
+        **board.findings(),
     )
 
 

@@ -138,7 +138,8 @@ def _ranking_table(board: Leaderboard) -> Table:
     """Several runs in the order of the main metric, with their values on the first primary metrics."""
     primary = [metric for metric in board.valued if metric.primary][:_MOST_METRICS]
     columns = [TableColumn("run"), *(TableColumn(metric.label, number=True) for metric in primary)]
-    return simple_table(columns, [_run_row(board, run, primary) for metric in primary[:1] for run in metric.ranking])
+    order = primary[0].ranking if primary else []
+    return simple_table(columns, [_run_row(board, run, primary) for run in order])
 
 
 def _run_row(board: Leaderboard, run: int, metrics: Sequence[LeaderboardMetric]) -> Row:
@@ -164,7 +165,7 @@ def _runs_text(board: Leaderboard) -> str:
 def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     """What fell, guardrails that are not within their margin, and primary metrics that are doubted or not compared."""
     fallen = [comparison for comparison in board.comparisons if comparison.name in board.fallen]
-    yield "fell", first_names([_fall_text(one) for one in fallen])
+    yield "fell", first_names([_fall_text(comparison) for comparison in fallen])
     open_guardrails = [guardrail for guardrail in board.guardrails if guardrail.state != "within_margin"]
     for guardrail in open_guardrails[:_MOST_GROUPS]:
         yield "guardrails", guardrail.describe(board.metric_label(guardrail.metric), short=True)
@@ -189,5 +190,6 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
         yield label, f"and for {len(groups) - _MOST_GROUPS} more reasons" * (len(groups) > _MOST_GROUPS)
 
 
-def _fall_text(one: MetricComparison) -> str:
-    return f"{one.label or one.name} {rounded(one.a, one.shown_interval)} → {rounded(one.b, one.shown_interval)}"
+def _fall_text(found: MetricComparison) -> str:
+    ends = found.shown_interval
+    return f"{found.label or found.name} {rounded(found.a, ends)} → {rounded(found.b, ends)}"

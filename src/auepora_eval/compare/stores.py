@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import repeat as repeat_value
+from itertools import chain, repeat as repeat_value
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +84,12 @@ class RunOutputs:
     def documents(self) -> Iterator[Iterable[DocumentFacts]]:
         """The documents that each output retrieved, over all repeats."""
         if self.packed is not None:
-            for one in self.packed():
+            for output in self.packed():
                 yield zip(
-                    one.ids,
-                    one.parents or repeat_value(None),
-                    one.spans or repeat_value(None),
-                    one.texts or repeat_value(None),
+                    output.ids,
+                    output.parents or repeat_value(None),
+                    output.spans or repeat_value(None),
+                    output.texts or repeat_value(None),
                     strict=False,
                 )
             return
@@ -189,7 +189,7 @@ def register_decision(
     for fingerprint in fingerprints if store.records_decisions else ():
         try:
             body = {"verdicts": dict(verdicts), **({} if samples is None else {"samples": samples})}
-            record_decision(store, fingerprint, kind, runs, list(verdicts), body, replace=samples is None)
+            record_decision(store, fingerprint, kind, runs, metrics=[*verdicts], body=body, replace=samples is None)
         except StoreError:  # a read-only store is enough for a comparison
             is_recorded = False
     return replace(read_register(store, fingerprints, runs), is_recorded=is_recorded)
@@ -252,11 +252,7 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
 
     The first notes name runs that did not finish; ``unanswered`` is how many outputs each run lacks.
     """
-    notes = [
-        note
-        for called, record, missing in zip("AB", (record_a, record_b), unanswered, strict=True)
-        for note in _unfinished_notes(called, record, missing)
-    ]
+    notes = [*_unfinished_notes("A", record_a, unanswered[0]), *_unfinished_notes("B", record_b, unanswered[1])]
     notes += _differences(record_a.config, record_b.config, CONFIG_KEYS)
     rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CONFIG_KEYS))
     notes += _differences(record_a.config, record_b.config, rest)
@@ -269,7 +265,7 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
     ):
         notes += _difference(what, ours, others)
     if record_a.fingerprint != record_b.fingerprint:
-        ours, others = (f"{one.dataset_name} ({_queries(one.num_samples)})" for one in (record_a, record_b))
+        ours, others = (f"{record.dataset_name} ({_queries(record.num_samples)})" for record in (record_a, record_b))
         changed = ", with other content" if ours == others else ""
         notes.append(f"dataset: {ours} in A, {others} in B{changed}")
     return notes
@@ -308,7 +304,7 @@ def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ...] | list[str]) -> list[str]:
-    return [note for key in keys for note in _difference(key, a.get(key), b.get(key))]
+    return list(chain.from_iterable(_difference(key, a.get(key), b.get(key)) for key in keys))
 
 
 def _difference(what: str, a: Any, b: Any) -> list[str]:
@@ -322,7 +318,7 @@ def _difference(what: str, a: Any, b: Any) -> list[str]:
 def _format_value(value: Any) -> str:
     if value is None:
         return _UNKNOWN
-    text = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, Mapping) else str(value)
+    text = ", ".join(f"{key} {inner}" for key, inner in value.items()) if isinstance(value, Mapping) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,8 @@ def find_sweep(store: RunStore, name: str) -> SweepPlan:
 
 def sweep_names(store: RunStore) -> list[str]:
     """The names of all sweeps, the newest first."""
-    tags = [tag for record in store.runs() for tag in record.tags if tag.startswith(SWEEP_TAG)]
-    return list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags))
+    tags = chain.from_iterable(record.tags for record in store.runs())
+    return list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags if tag.startswith(SWEEP_TAG)))
 
 
 # --- the scores of all configurations on the same questions, as one table --------------------------------------------
@@ -171,17 +172,15 @@ class SweepScores:
         """The interval of a mean whose end on the side of chance holds for whichever configuration is the best."""
         table, (lowest, highest) = self.table, self.table.definition.range
         level = 1 - (1 - self.found.level_of_best()) / self.rivals
-        plain, wide = (
-            mean_interval(
-                table.values[:, column],
-                clusters=table.clusters,
-                binary=table.binary,
-                lowest=lowest,
-                highest=highest,
-                level=chosen,
-            )
-            for chosen in (1 - ALPHA, level)
+        interval = partial(
+            mean_interval,
+            table.values[:, column],
+            clusters=table.clusters,
+            binary=table.binary,
+            lowest=lowest,
+            highest=highest,
         )
+        plain, wide = interval(level=1 - ALPHA), interval(level=level)
         if plain is None or wide is None:
             return None
         return (wide.low, plain.high) if self.table.sign > 0 else (plain.low, wide.high)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from importlib import import_module
+from string import ascii_uppercase
 from typing import Any, Literal
 
 from ..core.conventions import Match
@@ -68,7 +69,7 @@ class ComparisonKind(StrEnum):
 
 def run_labels(count: int) -> list[str]:
     """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
-    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
+    return [*ascii_uppercase[:count], *(str(number) for number in range(27, count + 1))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class MetricComparison:
     note: str | None = None
     own_spread: tuple[float | None, float | None] | None = None
     """The standard deviation of each system's scores of one sample over repeats, if samples were repeated."""
-    missing: tuple[int, int] = (0, 0)
+    missing: tuple[int, ...] = field(default=(0, 0), kw_only=True)
     """How many outputs each run lacks, of the samples that both have."""
     interval_adjusted: tuple[float, float] | None = None
     """An interval that holds together with those of all primary metrics in 95 % of cases; ``None`` for other metrics.
@@ -211,9 +212,9 @@ class MetricComparison:
             ("low_adjusted", "high_adjusted"): self.interval_adjusted,
             ("worst", "best"): self.bounds,
         }
-        columns = {
-            name: value for names, both in ends.items() for name, value in zip(names, both or (None, None), strict=True)
-        }
+        columns: dict[str, float | None] = {}
+        for names, both in ends.items():
+            columns |= zip(names, both or (None, None), strict=True)
         return {**asdict(self), **columns, "metric": self.name, "flags": ", ".join(self.flags) or None}
 
 
@@ -273,8 +274,38 @@ def guardrails_document(guardrails: Iterable[GuardrailOutcome], fallen: Iterable
     return document
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonFindings:
+    """What a comparison of runs says besides its metrics."""
+
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
+    missing: tuple[int, ...] = ()
+    """How many outputs each run lacks, of the samples that all have."""
+    register: DecisionRegister | None = None
+    """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
+    sample_set: str | None = None
+    """The name of the set of samples that the runs were compared on; ``None`` for all samples that they share."""
+    refused_primary: tuple[str, ...] = ()
+    """The primary metrics among those that cannot be compared."""
+    guardrails: tuple[GuardrailOutcome, ...] = ()
+    """Of two runs: the metrics that must not get worse by more than a margin."""
+    fallen: tuple[str, ...] = ()
+    """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
+    metric_labels: Mapping[str, str] = field(default_factory=dict)
+    """The names of metrics for display."""
+    ranked: tuple[str, ...] = ()
+    """The names of the compared metrics: the main one first, those that are equal in all runs last."""
+    rivals: int = 0
+    """Comparisons that share the error rate and are not shown: those of a sweep in which one of two runs was picked."""
+
+    def findings(self) -> dict[str, Any]:
+        """The fields of this class by name, for another object with the same findings."""
+        return {shared.name: getattr(self, shared.name) for shared in fields(ComparisonFindings)}
+
+
 @dataclass(frozen=True, slots=True)
-class CompareReport(BlockReport):
+class CompareReport(ComparisonFindings, BlockReport):
     """The comparison of two runs."""
 
     run_a: str
@@ -285,28 +316,9 @@ class CompareReport(BlockReport):
     """``chunker_version_match``, ``only_in_a``, ``only_in_b``, each aggregate's difference, and ``metrics`` by name."""
     per_query: list[QueryComparison]
     metrics: list[MetricComparison] = field(default_factory=list)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be compared, and why."""
     notes: list[str] = field(default_factory=list)
     """What else differs between the runs: versions of chunker, embedding, model, prompt."""
-    missing: tuple[int, int] = (0, 0)
-    """How many outputs each run lacks, of the samples that both have."""
-    register: DecisionRegister | None = None
-    """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
-    sample_set: str | None = None
-    """The name of the set of samples that the runs were compared on; ``None`` for all samples that both have."""
-    refused_primary: tuple[str, ...] = ()
-    """The primary metrics among those that cannot be compared."""
-    guardrails: tuple[GuardrailOutcome, ...] = ()
-    """The metrics that must not get worse by more than a margin."""
-    fallen: tuple[str, ...] = ()
-    """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
-    metric_labels: Mapping[str, str] = field(default_factory=dict)
-    """The names of metrics for display."""
-    ranked: tuple[str, ...] = ()
-    """The names of the compared metrics: the main one first, those that are equal in both runs last."""
-    rivals: int = 0
-    """Comparisons that share the error rate and are not shown: those of a sweep in which a run was picked."""
+    missing: tuple[int, ...] = field(default=(0, 0), kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -317,7 +329,7 @@ class CompareReport(BlockReport):
             "aggregate_a": self.aggregate_a.to_dict(),
             "aggregate_b": self.aggregate_b.to_dict(),
             "deltas": dict(self.deltas),
-            "per_query": [asdict(one) for one in self.per_query],
+            "per_query": [asdict(query) for query in self.per_query],
             "refused": dict(self.refused),
             "notes": list(self.notes),
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),

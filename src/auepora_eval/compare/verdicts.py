@@ -85,27 +85,34 @@ def parse_margin(texts: Iterable[str]) -> Margin:
     return named.get("") or named
 
 
+def require_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise at the first of the names that is no known metric."""
+    listed = list(known)
+    for name in names:
+        if name not in listed:
+            raise UnknownMetricError(name, listed)
+
+
 def require_margin(margin: Margin, known: Iterable[str]) -> None:
     """Raise if a margin is not a positive number, or is for an unknown metric."""
     if margin is None:
         return
     named = margin if isinstance(margin, Mapping) else {"": margin}
-    names = list(known)
     for name, value in named.items():
         if problem_of(PositiveFloat, value):
             where = f" of '{name}'" if name else ""
             raise BadValueError(
                 f"delta{where} is the largest difference that does not matter: a number above 0, not {value!r}"
             )
-        if name and name not in names:
-            raise UnknownMetricError(name, names)
+    require_known((name for name in named if name), known)
 
 
 # --- word overlap with the question, and when it cannot decide a comparison ------------------------------------------
 
 OVERLAP_NOTE = "word overlap of answer and question"
-_QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})
-_NO_BASIS = _QUESTION_OVERLAP | {
+QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})
+"""Metrics that count words that the answer shares with the question."""
+_NO_BASIS = QUESTION_OVERLAP | {
     "citation_coverage",
     "empty_result_rate",
     "evidence_overlap",
@@ -117,22 +124,15 @@ _NO_BASIS = _QUESTION_OVERLAP | {
 _NO_QUALITY = (TargetCategory.LATENCY, TargetCategory.DIVERSITY, TargetCategory.COST)
 
 
-def is_question_overlap(result: MetricResult) -> bool:
-    """Whether the metric counts words that the answer shares with the question."""
-    return registered_name(result) in _QUESTION_OVERLAP
-
-
 def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
     """Why word overlap with the question gives no verdict: no other result rests on gold or a judge; else ``None``.
 
     An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
     how bad it is; without, nothing would.
     """
-    if any(
-        result.defined and result.target not in _NO_QUALITY and registered_name(result) not in _NO_BASIS
-        for result in results
-    ):
-        return None
+    for result in results:
+        if result.defined and result.target not in _NO_QUALITY and registered_name(result) not in _NO_BASIS:
+            return None
     return (
         "no verdict by word overlap with the question alone: no metric of these runs rests on gold or a judge; "
         "`auepora validate` tells how to get there"
@@ -156,7 +156,7 @@ class FailureCheck:
     """Whether the metric's own p-value must pass Bonferroni's level."""
 
 
-def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
+def recheck_with_missing(given: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
     """How missing outputs are counted against the winner; ``None`` where they cannot have helped it.
 
     * If a missing output has no worst value, there is no verdict.
@@ -164,7 +164,7 @@ def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck
     * A worst value lowers a mean, but it may also lower the spread of the differences. So the better run must be better
       with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
     """
-    pair = one.pair
+    pair = given.pair
     if not any(pair.missing):
         return None
     lacking = " and ".join(f"{n} outputs of {run}" for run, n in zip("AB", pair.missing, strict=True) if n)
@@ -185,7 +185,7 @@ def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck
     )
 
 
-def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
+def recheck_with_failures(given: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
     """How failures are counted against the winner; ``None`` where failing cannot have helped it.
 
     * Failures that a metric leaves out: the run that failed more is better, or equal, only if that holds with its
@@ -196,15 +196,15 @@ def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureChec
     """
     if verdict == "inconclusive":
         return None
-    pair, worst = one.pair, one.pair.definition.worst
+    pair, worst = given.pair, given.pair.definition.worst
     failed = [_excluded_failures(pair.first), _excluded_failures(pair.second)]
     more = int(failed[1].sum()) - int(failed[0].sum())
     gains = verdict == "equal" or (verdict == "better") == (more > 0)
     excluded = failed[more > 0]
     left_out = f"{int(excluded.sum())} failed answers of {'B' if more > 0 else 'A'} are left out"
-    if more and gains and one.pair.definition.worst_varies:
+    if more and gains and given.pair.definition.worst_varies:
         return FailureCheck(None, f"no verdict: {left_out}, and their worst values are not stored")
-    if more and gains and math.isfinite(worst) and one.target != TargetCategory.LATENCY.name:
+    if more and gains and math.isfinite(worst) and given.target != TargetCategory.LATENCY.name:
         note = f"'{verdict}' only because {left_out}; not so with them at the worst value, {worst:g}"
         scores = pair.second if more > 0 else pair.first
         definition = pair.definition

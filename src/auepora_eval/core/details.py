@@ -148,6 +148,7 @@ class ResultDetails(StoredMapping):
     """The proportion of retrieved documents that are judged."""
     judged_depth = StoredKey[int | None](None)
     """How many documents of a ranking ``judged`` is about; ``None`` for all."""
+    num_results = StoredKey(0)
     num_unjudged = StoredKey(0)
     residual = StoredKey[float | None](None)
     """What unjudged positions could add to rank-biased precision."""

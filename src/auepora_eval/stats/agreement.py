@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from numbers import Real
 from statistics import NormalDist
 from typing import Any, Literal
@@ -117,11 +117,16 @@ def _category_weights(categories: Sequence[Any], weights: Weights | None) -> Flo
 def _pairs(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints, list[Any]]:
     """The labels of what both labelled, as places among the categories in use, which are in order."""
     AlignmentError.check(len(a), len(b), what=("labels of the first", "labels of the second"))
-    both = [(one, two) for one, two in zip(a, b, strict=True) if not (_missing(one) or _missing(two))]
-    categories = _ordered({label for pair in both for label in pair})
-    place = {label: number for number, label in enumerate(categories)}
-    codes = np.array([[place[one], place[two]] for one, two in both], dtype=np.intp).reshape(-1, 2)
+    both = [(first, second) for first, second in zip(a, b, strict=True) if not (_missing(first) or _missing(second))]
+    categories = _ordered(set(chain.from_iterable(both)))
+    codes = _places(chain.from_iterable(both), categories).reshape(-1, 2)
     return codes[:, 0], codes[:, 1], categories
+
+
+def _places(labels: Iterable[Any], ordered: Sequence[Any]) -> Ints:
+    """The place of each label among all labels in order."""
+    place = {label: number for number, label in enumerate(ordered)}
+    return np.array([place[label] for label in labels], dtype=np.intp)
 
 
 # --- any number of raters --------------------------------------------------------------------------------------------
@@ -201,23 +206,29 @@ class _RatingTable:
     def of(cls, ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], level: Level) -> _RatingTable:
         if level not in _LEVELS:
             raise BadValueError(f"level {level!r}: choose one of {', '.join(_LEVELS)}")
-        columns = _rating_columns(ratings)
-        rated = [kept for kept in ([one for one in column if not _missing(one)] for column in columns) if len(kept) > 1]
-        values = _ordered({one for column in rated for one in column})
+        rated: list[Any] = []
+        sizes: list[int] = []
+        pairs, shares = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
+        for column in _rating_columns(ratings):
+            present = [rating for rating in column if not _missing(rating)]
+            m = len(present)
+            if m > 1:
+                pairs.append(len(rated) + np.stack(np.triu_indices(m, 1), axis=1))
+                shares.append(np.full(len(pairs[-1]), 2 / (m - 1)))
+                rated += present
+                sizes.append(m)
+        values = _ordered(set(rated))
         if level != "nominal":
             _require_numbers(values, level)
-        place = {value: number for number, value in enumerate(values)}
-        unit = np.repeat(np.arange(len(rated)), [len(column) for column in rated]).astype(np.intp)
-        code = np.array([place[one] for column in rated for one in column], dtype=np.intp)
-        pairs, share, start = [], [], 0
-        for column in rated:
-            m = len(column)
-            pairs += [(start + i, start + j) for i in range(m) for j in range(i + 1, m)]
-            share += [2 / (m - 1)] * (m * (m - 1) // 2)
-            start += m
-        numbers = np.arange(len(values), dtype=np.float64) if level == "nominal" else np.array(values, np.float64)
-        pair_table = np.array(pairs, dtype=np.intp).reshape(-1, 2)
-        return cls(level, len(rated), numbers, unit, code, pair_table, np.array(share, np.float64))
+        return cls(
+            level,
+            units=len(sizes),
+            values=np.arange(len(values), dtype=np.float64) if level == "nominal" else np.array(values, np.float64),
+            unit=np.repeat(np.arange(len(sizes)), sizes).astype(np.intp),
+            code=_places(rated, values),
+            pairs=np.concatenate(pairs),
+            share=np.concatenate(shares),
+        )
 
     def alpha(self, weights: Floats) -> float:
         """Alpha where each thing comes as often as ``weights`` says.
@@ -229,20 +240,19 @@ class _RatingTable:
         if self.units < 2 or n < 2 or np.count_nonzero(counts) < 2:
             return math.nan
         values = np.cumsum(counts) - counts / 2 if self.level == "ordinal" else self.values
-        one, two = self.code[self.pairs[:, 0]], self.code[self.pairs[:, 1]]
-        observed = (
-            float((weights[self.unit[self.pairs[:, 0]]] * self.share) @ self._distance(values[one], values[two])) / n
-        )
+        first, second = self.pairs.T
+        distances = self._distance(values[self.code[first]], values[self.code[second]])
+        observed = float((weights[self.unit[first]] * self.share) @ distances) / n
         expected = self._expected(values, counts) / (n * (n - 1))
         return float(1 - observed / expected)
 
-    def _distance(self, one: Floats, two: Floats) -> Floats:
+    def _distance(self, first: Floats, second: Floats) -> Floats:
         if self.level == "nominal":
-            return np.asarray(one != two, dtype=np.float64)
+            return np.asarray(first != second, dtype=np.float64)
         if self.level == "ratio":
-            total = one + two
-            return np.asarray(((one - two) / np.where(total > 0, total, 1.0)) ** 2, dtype=np.float64)
-        return np.asarray((one - two) ** 2, dtype=np.float64)
+            total = first + second
+            return np.asarray(((first - second) / np.where(total > 0, total, 1.0)) ** 2, dtype=np.float64)
+        return np.asarray((first - second) ** 2, dtype=np.float64)
 
     def _expected(self, values: Floats, counts: Floats) -> float:
         """The sum of the differences over all ordered pairs of ratings."""
@@ -250,12 +260,8 @@ class _RatingTable:
         if self.level == "nominal":
             return float(n * n - counts @ counts)
         if self.level == "ratio":
-            return float(
-                sum(
-                    count * (counts @ self._distance(values, value))
-                    for value, count in zip(values, counts, strict=True)
-                )
-            )
+            distances = [counts @ self._distance(values, value) for value in values]
+            return float(sum(counts * distances))
         centred = values - counts @ values / n  # otherwise large numbers close together would lose their digits
         return float(2 * n * (counts @ centred**2))
 
@@ -309,7 +315,7 @@ def _clusters_of_pairs(a: Sequence[Any], b: Sequence[Any], clusters: Sequence[in
     if clusters is None:
         return None
     AlignmentError.check(len(a), len(clusters), what=("pairs", "clusters"))
-    present = [not (_missing(one) or _missing(two)) for one, two in zip(a, b, strict=True)]
+    present = [not (_missing(first) or _missing(second)) for first, second in zip(a, b, strict=True)]
     return np.asarray(clusters, dtype=np.intp)[np.array(present, dtype=np.bool_)]
 
 
@@ -376,11 +382,11 @@ def raters_report(
     """The agreement of raters by name; each has a rating per thing, ``None`` where there is none."""
     weights: Weights | None = None if level == "nominal" else "quadratic"
     pairs = []
-    for one, two in combinations(ratings, 2):
-        agreement = agreement_report(ratings[one], ratings[two])
+    for first, second in combinations(ratings, 2):
+        agreement = agreement_report(ratings[first], ratings[second])
         if agreement.units:
-            kappa = kappa_report(ratings[one], ratings[two], weights, draws=draws, seed=seed)
-            pairs.append(RaterPair(one, two, agreement, kappa))
+            kappa = kappa_report(ratings[first], ratings[second], weights, draws=draws, seed=seed)
+            pairs.append(RaterPair(first, second, agreement, kappa))
     rated = {name: sum(value is not None for value in values) for name, values in ratings.items()}
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))
 
@@ -394,27 +400,6 @@ _TOO_FEW = "fewer than two pairs"
 _CONSTANT = "one of the two is the same everywhere"
 
 
-def pearson(a: Sequence[Any], b: Sequence[Any]) -> float:
-    """Pearson's r of the pairs in which neither number is missing (``None`` or NaN)."""
-    return _pearson(*_paired_columns(a, b))
-
-
-def spearman(a: Sequence[Any], b: Sequence[Any]) -> float:
-    """Spearman's rho: Pearson's r of the ranks; equal numbers share the mean of their ranks."""
-    return _spearman(*_codes(a, b))
-
-
-def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
-    r"""Kendall's tau-b.
-
-    .. math:: \tau_b = \frac{C - D}{\sqrt{(C + D + T_a)(C + D + T_b)}}
-
-    C pairs are in the same order in both columns, D in opposite order, :math:`T_a` are tied in b alone and :math:`T_b`
-    in a alone.
-    """
-    return _kendall(*_codes(a, b))
-
-
 def pearson_report(
     a: Sequence[Any],
     b: Sequence[Any],
@@ -424,7 +409,10 @@ def pearson_report(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """``pearson`` with an interval from resampling the pairs, or their ``clusters``."""
+    """Pearson's r of the pairs in which neither number is missing (``None`` or NaN).
+
+    The interval is from resampling the pairs, or their ``clusters``.
+    """
     codes = _clusters_of_pairs(a, b, clusters)
     return _correlation_report(_pearson, _paired_columns(a, b), codes, draws=draws, seed=seed, level=level)
 
@@ -432,14 +420,20 @@ def pearson_report(
 def spearman_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """``spearman`` with an interval from resampling the pairs."""
+    """Spearman's rho: Pearson's r of the ranks; equal numbers share the mean of their ranks."""
     return _correlation_report(_spearman, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
 def kendall_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """``kendall`` with an interval from resampling the pairs."""
+    r"""Kendall's tau-b.
+
+    .. math:: \tau_b = \frac{C - D}{\sqrt{(C + D + T_a)(C + D + T_b)}}
+
+    C pairs are in the same order in both columns, D in opposite order, :math:`T_a` are tied in b alone and :math:`T_b`
+    in a alone.
+    """
     return _correlation_report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
@@ -465,8 +459,8 @@ def slope_report(
     units = len(x) if codes is None else int(codes.max(initial=-1)) + 1
     if len(x) < 2 or (x == x[0]).all():
         return Estimate(None, None, units, _TOO_FEW if len(x) < 2 else why_constant)
-    one, two = x - x.mean(), y - y.mean()  # centred, so that sums of squares lose no digits
-    table = np.column_stack([np.ones_like(one), one, two, one * two, one * one])
+    x_apart, y_apart = x - x.mean(), y - y.mean()  # centred, so that sums of squares lose no digits
+    table = np.column_stack([np.ones_like(x_apart), x_apart, y_apart, x_apart * y_apart, x_apart * x_apart])
 
     def slopes(sums: Floats) -> Floats:
         n, x_sum, y_sum, products, squares = sums.T
@@ -474,7 +468,7 @@ def slope_report(
         return np.where(spread > _SMALLEST_SPREAD * n * n, (n * products - x_sum * y_sum) / spread, np.nan)
 
     interval = bootstrap_interval(table, slopes, clusters=codes, draws=draws, seed=seed, level=level)
-    return Estimate(float(one @ two) / float(one @ one), interval, units)
+    return Estimate(float(x_apart @ y_apart) / float(x_apart @ x_apart), interval, units)
 
 
 _SMALLEST_SPREAD = 1e-12
@@ -500,12 +494,11 @@ def _correlation_report(
 def _paired_columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
     AlignmentError.check(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
     try:
-        pairs = np.array([[math.nan if one is None else float(one) for one in column] for column in (a, b)])
+        first, second = (np.array(column, dtype=np.float64) for column in (a, b))  # None is NaN
     except (TypeError, ValueError) as error:
         raise BadTypeError(f"a correlation is between numbers: {error}") from error
-    pairs = pairs.reshape(2, -1)
-    there = ~np.isnan(pairs).any(axis=0)
-    return pairs[0, there], pairs[1, there]
+    there = ~(np.isnan(first) | np.isnan(second))
+    return first[there], second[there]
 
 
 def _codes(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints]:
@@ -520,9 +513,9 @@ def _codes(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints]:
 def _pearson(first: Floats, second: Floats) -> float:
     if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
         return math.nan
-    one, two = first - first.mean(), second - second.mean()
-    spread = math.sqrt(float(one @ one)) * math.sqrt(float(two @ two))
-    return min(1.0, max(-1.0, float(one @ two) / spread)) if spread else math.nan
+    first_apart, second_apart = first - first.mean(), second - second.mean()
+    spread = math.sqrt(float(first_apart @ first_apart)) * math.sqrt(float(second_apart @ second_apart))
+    return min(1.0, max(-1.0, float(first_apart @ second_apart) / spread)) if spread else math.nan
 
 
 def _spearman(first: Ints, second: Ints) -> float:

@@ -18,6 +18,7 @@ from .intervals import (
     all_equal_interval,
     encode_clusters,
     is_rounding,
+    pool_units,
     require_finite_table,
     sums_by,
     tail_probability,
@@ -109,7 +110,7 @@ def bootstrap_sums(
         units = len(sums)
         informative.append(int(np.count_nonzero(sums.any(axis=1))))
         observed.append(sums.sum(axis=0))
-        pooled.append(sums if units <= _MAX_UNITS else sums_by(np.arange(units) % _MAX_UNITS, sums))
+        pooled.append(pool_units(sums, _MAX_UNITS))
     if units < 2:
         return None
     together = pooled[0] if len(pooled) == 1 else np.concatenate(pooled, axis=1)
@@ -119,11 +120,9 @@ def bootstrap_sums(
     for counts in _counts(len(together), draws, seed):
         totals[done : done + len(counts)] = counts @ together
         done += len(counts)
-    ends = np.cumsum([len(one) for one in observed])
-    return [
-        BootstrapSums(part, units, count)
-        for part, count in zip(np.split(totals, ends[:-1], axis=1), informative, strict=True)
-    ]
+    ends = np.cumsum([len(sums) for sums in observed])
+    parts = np.split(totals, ends[:-1], axis=1)
+    return [BootstrapSums(part, units, count) for part, count in zip(parts, informative, strict=True)]
 
 
 def _unit_sums(statistics: Floats, clusters: Ints | None) -> Floats:

@@ -64,7 +64,7 @@ class ThresholdCounts:
         return self.positives > 0 and self.negatives > 0
 
     def auroc(self) -> float:
-        """Probability that a positive scores above a negative, an equal score counting half."""
+        """Probability that a positive scores above a negative, an equal score counting half; as scikit-learn's."""
         if not self.defined:
             return 0.5
         tp, fp = self.true_positives, self.false_positives
@@ -73,14 +73,20 @@ class ThresholdCounts:
         return doubled / (2 * self.positives * self.negatives)
 
     def average_precision(self) -> float:
-        """Precision at each threshold, weighted by the recall that the threshold adds."""
+        """Precision at each threshold, weighted by the recall that the threshold adds; as scikit-learn's.
+
+        If a class is absent it is the proportion of positives, 1.0 or 0.0.
+        """
         if self.positives == 0:
             return 0.0
         tp, fp = self.true_positives[1:], self.false_positives[1:]
         return float(np.sum(np.diff(self.true_positives) * (tp / (tp + fp)))) / self.positives
 
     def tpr_at_fpr(self, max_fpr: float) -> float:
-        """The highest true positive rate among the thresholds whose false positive rate is at most ``max_fpr``."""
+        """The highest true positive rate among the thresholds whose false positive rate is at most ``max_fpr``.
+
+        Over all distinct thresholds, none dropped and nothing interpolated between them; 0.0 where a class is absent.
+        """
         if isinstance(max_fpr, bool) or not isinstance(max_fpr, (int, float, np.integer, np.floating)):
             raise BadTypeError(f"max_fpr must be a number from 0 to 1, not {max_fpr!r}")
         if not 0.0 <= max_fpr <= 1.0:
@@ -101,27 +107,6 @@ def threshold_counts(scores: npt.ArrayLike, labels: npt.ArrayLike) -> ThresholdC
     last_of_equals = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
     tp = np.concatenate((np.zeros(1, np.int64), hits[last_of_equals]))
     return ThresholdCounts(tp, np.concatenate((np.zeros(1, np.int64), last_of_equals + 1)) - tp)
-
-
-def auroc(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Area under the ROC curve, as scikit-learn's ``roc_auc_score``; 0.5 where a class is absent."""
-    return threshold_counts(scores, labels).auroc()
-
-
-def average_precision(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Area under the precision-recall curve by steps, as scikit-learn's ``average_precision_score``.
-
-    If a class is absent it is the proportion of positives, 1.0 or 0.0.
-    """
-    return threshold_counts(scores, labels).average_precision()
-
-
-def tpr_at_fpr(scores: npt.ArrayLike, labels: npt.ArrayLike, max_fpr: float) -> float:
-    """The highest true positive rate that keeps the false positive rate at or below ``max_fpr``.
-
-    Over all distinct thresholds, none dropped and nothing interpolated between them; 0.0 where a class is absent.
-    """
-    return threshold_counts(scores, labels).tpr_at_fpr(max_fpr)
 
 
 def _column(given: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
@@ -214,7 +199,10 @@ def reliability_table(
         hits, count = int(right[place == number].sum()), len(inside)
         ends = edges[number : number + 2] if binning == "width" else (inside.min(), inside.max())
         mean = math.fsum(inside) / count
-        table.append(Bin(float(ends[0]), float(ends[1]), count, mean, hits / count, wilson_interval(hits, count)))
+        found = wilson_interval(hits, count)
+        table.append(
+            Bin(float(ends[0]), float(ends[1]), count, mean_score=mean, share_right=hits / count, interval=found)
+        )
     return tuple(table)
 
 
@@ -228,8 +216,8 @@ def expected_calibration_error(
     (M. P. Naeini et al., AAAI 2015.) It is never below zero, so that few labels make it look worse than it is.
     """
     table = reliability_table(scores, labels, bins=bins, binning=binning)
-    n = sum(one.count for one in table)
-    return math.fsum(one.count * abs(one.share_right - one.mean_score) for one in table) / n if n else math.nan
+    n = sum(row.count for row in table)
+    return math.fsum(row.count * abs(row.share_right - row.mean_score) for row in table) / n if n else math.nan
 
 
 def brier_score(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -294,14 +282,14 @@ def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Estima
 
     The interval combines Wilson's of the two proportions, which are independent (Newcombe's square-and-add rule).
     """
-    one, two = table.tpr(level=level), table.tnr(level=level)
-    n = one.units + two.units
-    if one.value is None or two.value is None or one.interval is None or two.interval is None:
-        return Estimate(None, None, n, one.why_undefined or two.why_undefined)
-    value = (one.value + two.value) / 2
-    below = math.hypot(one.value - one.interval.low, two.value - two.interval.low) / 2
-    above = math.hypot(one.interval.high - one.value, two.interval.high - two.value) / 2
-    flags = tuple(dict.fromkeys(one.interval.flags + two.interval.flags))
+    tpr, tnr = table.tpr(level=level), table.tnr(level=level)
+    n = tpr.units + tnr.units
+    if tpr.value is None or tnr.value is None or tpr.interval is None or tnr.interval is None:
+        return Estimate(None, None, n, tpr.why_undefined or tnr.why_undefined)
+    value = (tpr.value + tnr.value) / 2
+    below = math.hypot(tpr.value - tpr.interval.low, tnr.value - tnr.interval.low) / 2
+    above = math.hypot(tpr.interval.high - tpr.value, tnr.interval.high - tnr.value) / 2
+    flags = tuple(dict.fromkeys(tpr.interval.flags + tnr.interval.flags))
     return Estimate(value, Interval(value - below, value + above, "wilson", n, level, flags=flags), n)
 
 
@@ -421,7 +409,8 @@ def corrected_mean(
     if binary:
         lowest, highest = 0.0, 1.0
     draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=binary, finite=finite)
-    return _corrected(scores, labels, draw, codes, alone, (lowest, highest), finite=finite, use_scores=use_scores)
+    bounds = lowest, highest
+    return _corrected(scores, labels, draw, codes, alone=alone, bounds=bounds, finite=finite, use_scores=use_scores)
 
 
 def corrected_difference(
@@ -450,14 +439,15 @@ def corrected_difference(
     labels = paired_differences(first_labels, second_labels)
     scores, labels = _score_label_columns(scores, labels)
     labelled, codes = np.isfinite(labels), encode_clusters(clusters, len(scores))
-    one, two = (np.asarray(each, dtype=np.float64)[labelled] for each in (first_labels, second_labels))
+    first, second = (np.asarray(each, dtype=np.float64)[labelled] for each in (first_labels, second_labels))
     inner = None if codes is None else codes[labelled]
-    alone = paired_interval(one, two, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
+    alone = paired_interval(first, second, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
     if binary:
         lowest, highest = 0.0, 1.0
     width = highest - lowest
     draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=False, finite=finite)
-    return _corrected(scores, labels, draw, codes, alone, (-width, width), finite=finite, use_scores=use_scores)
+    bounds = (-width, width)
+    return _corrected(scores, labels, draw, codes, alone=alone, bounds=bounds, finite=finite, use_scores=use_scores)
 
 
 def _corrected(
@@ -488,7 +478,16 @@ def _corrected(
     labels_alone = alone
     if alone is not None and (weight_shares is not None or finite):
         labels_alone = _rescale_interval(alone, evenly, known, spread, bounds)
-    bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
+    bare = CorrectedMean(
+        known,
+        labels_alone,
+        weight=0.0,
+        scores_mean=float(scores.mean()),
+        labels_mean=known,
+        labels_interval=labels_alone,
+        labelled=n,
+        samples=samples,
+    )
     if not use_scores or alone is None or labels_alone is None or alone.units < 3:
         return bare
     units = alone.units
@@ -543,7 +542,7 @@ def _draw_of(
     binary: bool,
     finite: bool,
 ) -> _Draw:
-    if sum(one is not None for one in (weights, probabilities, strata)) > 1:
+    if sum(description is not None for description in (weights, probabilities, strata)) > 1:
         raise BadValueError("give only one of weights, probabilities and strata: each describes the whole draw")
     labelled = np.isfinite(labels)
     n = int(labelled.sum())
@@ -580,7 +579,7 @@ def _draw_of(
     inner = codes[labelled]
     remaining = (1 - drawn / sizes)[inner] if finite else np.ones(n)
     shares = (sizes / drawn / len(codes))[inner]
-    return _Draw(shares, remaining, codes.astype(np.intp), pseudo_labels, binary, finite)
+    return _Draw(shares, remaining, codes.astype(np.intp), pseudo_labels=pseudo_labels, binary=binary, finite=finite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,7 +607,9 @@ def _draw_variances(scores: Floats, labels: Floats, draw: _Draw, codes: Ints | N
     known, seen, shares = labels[labelled], scores[labelled], draw.shares
     strata = np.zeros(samples, dtype=np.intp) if draw.strata is None else draw.strata
     inner = strata[labelled]
-    label_means, score_means = (np.bincount(inner, shares * one) / np.bincount(inner, shares) for one in (known, seen))
+    label_means, score_means = (
+        np.bincount(inner, shares * column) / np.bincount(inner, shares) for column in (known, seen)
+    )
     a, b = np.zeros(samples), np.zeros(samples)
     if not draw.finite:  # with other samples the mean of all scores and the sizes of the strata would be others
         a += (label_means[strata] - shares @ known) / samples
@@ -619,9 +620,9 @@ def _draw_variances(scores: Floats, labels: Floats, draw: _Draw, codes: Ints | N
     a[labelled] *= root
     b[labelled] *= root
     units = np.arange(samples) if codes is None else codes
-    sizes = np.array([len(np.unique(units[labelled][inner == one])) for one in range(len(label_means))])
+    sizes = np.array([len(np.unique(units[labelled][inner == stratum])) for stratum in range(len(label_means))])
     correction = np.sqrt(sizes / np.maximum(sizes - 1, 1))[strata]
-    a, b = (np.bincount(units, correction * one).astype(np.float64) for one in (a, b))
+    a, b = (np.bincount(units, correction * column).astype(np.float64) for column in (a, b))
     labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
     weight = min(max(both / of_scores, 0.0), MAX_WEIGHT) if of_scores > 0 else 0.0
 
@@ -647,7 +648,11 @@ def _draw_variances(scores: Floats, labels: Floats, draw: _Draw, codes: Ints | N
     labels_alone += inflation
     if not labels_alone > 0 and draw.finite:  # labels vary between strata only: as if for samples of this kind
         wider = replace(draw, remaining=np.ones(n), finite=False)
-        return min(by_weights, _draw_variances(scores, labels, wider, codes, alone), key=lambda one: one.labels_alone)
+        return min(
+            by_weights,
+            _draw_variances(scores, labels, wider, codes, alone),
+            key=lambda variances: variances.labels_alone,
+        )
     if not labels_alone > 0:
         return by_weights
     left = labels_alone - inflation - 2 * weight * both + weight**2 * of_scores
@@ -692,14 +697,14 @@ def _stratum_inflation(scores: Floats, known: Floats, draw: _Draw, inner: Ints) 
     return added
 
 
-def _labelled_column(values: Floats, labelled: Bools, what: str, one: str) -> Floats:
+def _labelled_column(values: Floats, labelled: Bools, what: str, single: str) -> Floats:
     """The values of the labelled samples, finite numbers above zero."""
     column = np.asarray(values, dtype=np.float64)
     if column.shape != labelled.shape:
         raise AlignmentError(column.size, labelled.size, what=(what, "labels"))
     known: Floats = column[labelled]
     if not (np.isfinite(known).all() and (known > 0).all()):
-        raise BadValueError(f"the {one} of a labelled sample must be a finite number above zero")
+        raise BadValueError(f"the {single} of a labelled sample must be a finite number above zero")
     return known
 
 
@@ -718,7 +723,7 @@ def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled:
     weighted, even = shares * (known - shares @ known), (known - known.mean()) / len(known)
     if codes is not None:
         inner = codes[labelled]
-        weighted, even = (np.bincount(inner, one).astype(np.float64) for one in (weighted, even))
+        weighted, even = (np.bincount(inner, column).astype(np.float64) for column in (weighted, even))
     variance = float(even @ even)
     return float(weighted @ weighted) / variance if variance > 0 else 1.0
 
@@ -745,7 +750,7 @@ def _power_weight(
     a[labelled] = shares * (known - shares @ known)
     b[labelled] += shares * (seen - shares @ seen)
     if codes is not None:
-        a, b = (np.bincount(codes, one).astype(np.float64) for one in (a, b))
+        a, b = (np.bincount(codes, column).astype(np.float64) for column in (a, b))
     labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
     if not (labels_alone > 0 and of_scores > 0):
         return 0.0, 1.0

@@ -98,9 +98,9 @@ def newcombe_interval(both: int, first_only: int, second_only: int, neither: int
     if min(counts) < 0 or n < 1:
         raise BadValueError(f"{counts} must be four counts of samples, and one of them must not be zero")
     ones, twos = both + second_only, both + first_only
-    one, two = wilson_interval(ones, n, level=level), wilson_interval(twos, n, level=level)
-    down_one, up_one = ones / n - one.low, one.high - ones / n
-    down_two, up_two = twos / n - two.low, two.high - twos / n
+    of_second, of_first = wilson_interval(ones, n, level=level), wilson_interval(twos, n, level=level)
+    down_one, up_one = ones / n - of_second.low, of_second.high - ones / n
+    down_two, up_two = twos / n - of_first.low, of_first.high - twos / n
     phi = _correlation(*counts)
     seen = (second_only - first_only) / n
     low = seen - math.sqrt(max(0.0, down_one**2 - 2 * phi * down_one * up_two + up_two**2))
@@ -138,23 +138,6 @@ class PairedStatistics:
     highest: float = math.inf
 
 
-def paired_bootstrap(
-    first: Floats,
-    second: Floats,
-    of_sums: Callable[[Floats], Floats],
-    *,
-    clusters: Ints | None = None,
-    draws: int = 10_000,
-    seed: int = 0,
-    level: float = 0.95,
-    lowest: float = -math.inf,
-    highest: float = math.inf,
-) -> Interval | None:
-    """Interval of the second run's value less the first run's, as ``bootstrap_interval`` makes it of one value."""
-    pair = PairedStatistics(first, second, of_sums, lowest, highest)
-    return paired_bootstraps([pair], clusters=clusters, draws=draws, seed=seed, level=level)[0]
-
-
 def paired_bootstraps(
     pairs: Iterable[PairedStatistics],
     *,
@@ -163,10 +146,10 @@ def paired_bootstraps(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Interval | None]:
-    """The interval of each measure, all from the same draws; they cost hardly more than one.
+    """The interval of each measure: the second run's value less the first's, as ``bootstrap_interval`` makes it of one.
 
-    A sample that has no statistics for a measure has zeros there. The draws are those of ``paired_bootstrap``. Pairs
-    that are made one by one are not all in memory.
+    All are from the same draws, so that many cost hardly more than one. A sample that has no statistics for a measure
+    has zeros there. Pairs that are made one by one are not all in memory.
     """
     found: list[tuple[Callable[[Floats], Floats], int, float]] = []
     rows: list[int] = []

@@ -273,7 +273,8 @@ def mean_interval(
     if not squares or is_rounding(float(np.abs(totals / sizes).max()), smallest, largest):
         return all_equal_interval(math.fsum(values) / n, units, lowest=lowest, highest=highest, level=level)
     means = totals / sizes + mean
-    shape = _Shape(mean, squares * units / n / n, float(means.min()), float(means.max()), lowest, highest)
+    ends = float(means.min()), float(means.max())
+    shape = _Shape(mean, squares * units / n / n, *ends, lowest=lowest, highest=highest)
     # As many units of one size would weigh the same: a giant among dwarfs is hardly more than one unit.
     evenly = n * n / float(sizes @ sizes)
     half = t_quantile(tail_probability(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
@@ -352,7 +353,7 @@ class Moments:
             # n * c / n is the mean that a correctly rounded sum of n times c gives, so that the interval holds it.
             return all_equal_interval(n * self.smallest / n, n, lowest=lowest, highest=highest, level=level)
         half = t_quantile(tail_probability(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
-        shape = _Shape(self.mean, self.squares / n, self.smallest, self.largest, lowest, highest)
+        shape = _Shape(self.mean, self.squares / n, self.smallest, self.largest, lowest=lowest, highest=highest)
         return Interval(
             max(self.mean - half, lowest),
             min(self.mean + half, highest),

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal
 
 import numpy as np
@@ -333,14 +333,13 @@ def grading_probabilities(rankings: Sequence[PooledPairs], measures: Sequence[Ra
     probability 0; pairs with a grade of a person have 1 and do not count among the n.
     """
     known = rankings[0].graded
-    open_pairs = ~known & np.any(
-        [affects(measure, ranking.rank) for ranking in rankings for measure in measures], axis=0
-    )
+    affected, errors = np.zeros(len(known), dtype=np.bool_), np.zeros(len(known))
+    for ranking, measure in product(rankings, measures):
+        affected |= affects(measure, ranking.rank)
+        errors += _expected_errors(ranking, measure)
+    open_pairs = ~known & affected
     found = known.astype(np.float64)
     uniform = _UNIFORM_SHARE_LINEAR if all(measure.is_linear for measure in measures) else _UNIFORM_SHARE
-    errors = sum(
-        (_expected_errors(ranking, measure) for ranking in rankings for measure in measures), np.zeros(len(known))
-    )
     found[open_pairs] = inclusion_probabilities(errors[open_pairs], n, uniform=uniform)
     return found
 

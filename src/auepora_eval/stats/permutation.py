@@ -9,7 +9,6 @@ from itertools import permutations
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import BadValueError
 from .difference import PairedStatistics
@@ -116,74 +115,11 @@ def sign_flips(
     is the proportion that reaches the observed value. Otherwise ``draws`` flips are drawn, p = (1 + b) / (1 + draws).
     A metric's p-value does not depend on the other metrics, unless they decide whether all flips can be enumerated.
     """
-    if draws < 1:
-        raise BadValueError(f"draws must be at least 1, not {draws!r}")
-    if not isinstance(differences, DifferenceSums):
-        differences = difference_sums(_columns(differences), len(differences), clusters)
-    sums = differences.sums
-    # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
-    spread = np.sqrt([math.fsum(column) for column in np.square(sums).T])
-    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-    informative = sums[sums.any(axis=1)]
-    exact = can_enumerate(2, len(informative), draws)
-    signed = _all_flips(informative) if exact else _random_flips(sums, draws, seed)
-    flipped = np.empty((2 ** len(informative) if exact else draws, sums.shape[1]))
-    done = 0
-    for part in signed:
-        np.abs(part, out=flipped[done : done + len(part)])
-        done += len(part)
-    flipped *= scale
-    z = np.where(differences.present, sums.sum(axis=0) * scale, np.nan)
-    return _flips_result(z, flipped, exact=exact)
-
-
-def _flips_result(z: Floats, flipped: Floats, *, exact: bool) -> SignFlips:
-    p_values = [
-        math.nan if math.isnan(observed) else tail_proportion(column, abs(observed), exact=exact)
-        for column, observed in zip(flipped.T, z.tolist(), strict=True)
-    ]
-    return SignFlips(np.array(p_values), z, flipped, exact)
-
-
-def _all_flips(sums: Floats) -> Iterator[Floats]:
-    """The signed sums under every flip, by doubling: each cluster is added once and subtracted once."""
-    signed = np.zeros((1, sums.shape[1]))
-    for cluster in sums:
-        signed = np.concatenate([signed + cluster, signed - cluster])
-    yield signed
-
-
-def _random_flips(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
-    """The signed sums under random flips, some at a time."""
-    padded = np.zeros((-(-len(sums) // _WORD) * _WORD, sums.shape[1]))
-    padded[: len(sums)] = sums
-    at_once = max(1, min(draws, _MULTIPLIED // max(len(padded), 1)))
-    added = np.empty((at_once, len(padded)))
-    for bits in random_bits(len(sums), draws, seed, at_once=at_once):
-        rows = added[: len(bits)]
-        rows[:] = bits
-        # The added sums minus the others: twice the added sums minus the total.
-        yield 2.0 * (rows @ padded) - sums.sum(axis=0)
-
-
-def random_bits(units: int, draws: int, seed: int, *, at_once: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Random bits, a row per draw, ``at_once`` rows at a time: 1 where a unit's sum is added, 0 where it is taken away.
-
-    Rows are as long as whole words make them, so that they do not depend on how many are drawn at once.
-    """
-    words = -(-units // _WORD)
-    source = np.random.PCG64(seed)
-    for start in range(0, draws, at_once):
-        rows = min(at_once, draws - start)
-        raw = source.random_raw(rows * words).astype("<u8").reshape(rows, words)
-        yield np.unpackbits(raw.view(np.uint8), axis=1)
+    return permutation_test(differences, clusters, draws=draws, seed=seed)
 
 
 # --- permutation test of any statistic: outputs of two runs are swapped by cluster -----------------------------------
 
-
-# As in ``sign_flips``: how many signs are in memory at once, and how many clusters have a sign of their own.
-_PERMUTATION_CHUNK = 1 << 21
 _GRID = 1e9
 
 
@@ -212,13 +148,13 @@ def permutation_test(
     statistic that is not a mean may have any shape under swaps. To make it comparable with means, its z is the normal
     deviate with the same tail probability, and so are those of the swaps; p-values do not change.
     """
+    if draws < 1:
+        raise BadValueError(f"draws must be at least 1, not {draws!r}")
     if not isinstance(differences, DifferenceSums):
         differences = difference_sums(_columns(differences), len(differences), clusters)
     n, means = differences.n, differences.sums
     codes = encode_clusters(clusters, n)
     tables = [_SwappedSums(pair, codes) for pair in sums]
-    if not tables and not folds:
-        return sign_flips(differences, clusters, draws=draws, seed=seed)
     group_of = (np.arange(n) if codes is None else codes) % _MAX_UNITS
     informative: Bools = np.asarray(means.any(axis=1))
     for table in tables:
@@ -231,12 +167,6 @@ def permutation_test(
     places = np.flatnonzero(informative) if exact else np.arange(len(together))
     moved, both = together[places], together.sum(axis=0)
     groups = np.zeros(len(together), dtype=np.bool_)
-
-    def swapped_samples(kept: Floats) -> Iterator[Bools]:
-        for row in kept:
-            groups[places] = row == 0
-            yield groups[group_of]
-
     parts = []
     for kept in _all_swaps(len(places)) if exact else _random_swaps(len(together), draws, seed):
         signed = 2.0 * (kept @ moved) - both
@@ -246,7 +176,12 @@ def permutation_test(
             columns.append(table.difference(signed[:, start:end])[:, None])
             start = end
         if folds:
-            columns.append(np.array([[fold.difference(mask) for fold in folds] for mask in swapped_samples(kept)]))
+            differences_of_folds = []
+            for row in kept:
+                groups[places] = row == 0
+                swapped = groups[group_of]
+                differences_of_folds.append([fold.difference(swapped) for fold in folds])
+            columns.append(np.array(differences_of_folds))
         parts.append(np.concatenate(columns, axis=1))
     flipped = np.abs(np.concatenate(parts))
     observed = np.concatenate(
@@ -256,7 +191,8 @@ def permutation_test(
             [fold.difference(np.zeros(n, dtype=np.bool_)) for fold in folds],
         ]
     )
-    spread = np.sqrt(np.square(means).sum(axis=0))
+    # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
+    spread = np.sqrt([math.fsum(column) for column in np.square(means).T])
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
     z = observed.copy()
     for column in range(len(observed)):
@@ -265,7 +201,10 @@ def permutation_test(
             z[column] *= scale[column]
         else:
             flipped[:, column], z[column] = _normal_deviates(flipped[:, column], float(observed[column]))
-    return _flips_result(z, flipped, exact=exact)
+    p_values = np.full(len(z), np.nan)
+    for column in np.flatnonzero(~np.isnan(z)).tolist():
+        p_values[column] = tail_proportion(flipped[:, column], abs(float(z[column])), exact=exact)
+    return SignFlips(p_values, z, flipped, exact)
 
 
 class _SwappedSums:
@@ -301,9 +240,7 @@ def _normal_deviates(flipped: Floats, observed: float) -> tuple[Floats, float]:
     proportions = np.maximum(reached, 0.5) / len(sizes)
     known, places = np.unique(proportions, return_inverse=True)
     normal = NormalDist()
-    deviates = np.array([-normal.inv_cdf(proportion / 2) if proportion < 1 else 0.0 for proportion in known.tolist()])[
-        places
-    ]
+    deviates = np.array([-normal.inv_cdf(proportion / 2) for proportion in known.tolist()])[places]
     return deviates[:-1], math.copysign(float(deviates[-1]), observed)
 
 
@@ -314,10 +251,17 @@ def _all_swaps(units: int) -> Iterator[Floats]:
 
 
 def _random_swaps(units: int, draws: int, seed: int) -> Iterator[Floats]:
-    """Random swaps, some at a time; the same ones that ``sign_flips`` draws."""
-    at_once = max(1, min(draws, _PERMUTATION_CHUNK // max(units, 1)))
-    for bits in random_bits(units, draws, seed, at_once=at_once):
-        yield bits[:, :units].astype(np.float64)
+    """Random swaps, some at a time: 1 where a unit is kept, 0 where it is swapped.
+
+    Bits come in whole words for each draw, so that they do not depend on how many are drawn at once.
+    """
+    words = -(-units // _WORD)
+    at_once = max(1, _MULTIPLIED // max(words * _WORD, 1))
+    source = np.random.PCG64(seed)
+    for start in range(0, draws, at_once):
+        rows = min(at_once, draws - start)
+        raw = source.random_raw(rows * words).astype("<u8").reshape(rows, words)
+        yield np.unpackbits(raw.view(np.uint8), axis=1)[:, :units].astype(np.float64)
 
 
 # --- adjusted p-values: step-down max-T from the sign flips, or Holm; joint intervals --------------------------------
@@ -407,11 +351,11 @@ def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_0
     means = informative.sum(axis=0)
     spread = math.sqrt(float(np.square(informative).sum())) or 1.0
     p_values = np.ones((runs, runs))
-    for one in range(runs):
-        for other in range(one):
-            observed = abs(means[one] - means[other])
-            p_values[one, other] = tail_proportion(ranges / spread, observed / spread, exact=exact)
-            p_values[other, one] = p_values[one, other]
+    for run in range(runs):
+        for other in range(run):
+            observed = abs(means[run] - means[other])
+            p_values[run, other] = tail_proportion(ranges / spread, observed / spread, exact=exact)
+            p_values[other, run] = p_values[run, other]
     return p_values
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..errors import BadValueError
 from .intervals import Estimate, Floats, Interval, mean_interval, paired_columns, t_quantile
+from .stacking import logistic
 
 # With x = logit(q) of the probability q that the judge gives, the recalibrated probability is g = sigma(b0 + b1 x). A
 # calibrated judge has the intercept b0 = 0 and the slope b1 = 1; a slope below 1 is overconfident. The fit has a weak
@@ -72,9 +73,9 @@ def probability_calibration(
     x -= np.log1p(-np.clip(q, _LOWEST, 1 - _LOWEST))
     fitted, covariance = _fit(x, y)
     drawn = rng.multivariate_normal(fitted, covariance, _DRAWS, method="cholesky")
-    distances = np.abs(_sigmoid(drawn[:, :1] + drawn[:, 1:] * x) - q).mean(axis=1)
+    distances = np.abs(logistic(drawn[:, :1] + drawn[:, 1:] * x) - q).mean(axis=1)
     low, high = np.quantile(distances, (0.05, 0.95))
-    error = float(np.abs(_sigmoid(fitted[0] + fitted[1] * x) - q).mean())
+    error = float(np.abs(logistic(fitted[0] + fitted[1] * x) - q).mean())
     ratio = 2 * (_log_likelihood(y, fitted[0] + fitted[1] * x) - _log_likelihood(y, x))
     binned, interval = _binned_error(q, y, rng)
     verdict: Verdict = "too few labels to tell"
@@ -112,10 +113,6 @@ def _gain(q: Floats, y: Floats) -> float | None:
     return 1 - math.sqrt(min(left[0], 1.0) / min(left[1], 1.0))
 
 
-def _sigmoid(z: Floats) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(z, -30, 30)))
-
-
 def _log_likelihood(y: Floats, z: Floats) -> float:
     return float(np.sum(y * z - np.logaddexp(0, z)))
 
@@ -130,12 +127,12 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         return _log_likelihood(y, columns @ b) - _PRIOR_PRECISION / 2 * float((b - centre) @ (b - centre))
 
     def information(b: Floats) -> Floats:
-        g = _sigmoid(columns @ b)
+        g = logistic(columns @ b)
         return columns.T @ (columns * (g * (1 - g))[:, None]) + prior
 
     b: Floats = centre
     for _ in range(_STEPS):
-        gradient = columns.T @ (y - _sigmoid(columns @ b)) - prior @ (b - centre)
+        gradient = columns.T @ (y - logistic(columns @ b)) - prior @ (b - centre)
         step = np.linalg.solve(information(b), gradient)
         while objective(b + step) < objective(b) - 1e-12 and np.abs(step).max() > 1e-9:
             step = step / 2

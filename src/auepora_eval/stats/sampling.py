@@ -281,17 +281,17 @@ def forecast(
     variance = variance * n / (n - 2) + _PSEUDO_LABELS / n * alone
     proportion = samples / (samples + num_zeros)
     of_proportion = 0.0 if finite else float(f.mean()) ** 2 * proportion * (1 - proportion) / (samples + num_zeros)
-    alone, variance = (proportion**2 * one + of_proportion for one in (alone, variance))
+    alone, variance = (proportion**2 * term + of_proportion for term in (alone, variance))
     critical = t_quantile(tail_probability(level), n - 2)
     return Forecast(
-        n,
-        samples + num_zeros,
-        variance / alone if alone > 0 else 1.0,
-        critical * math.sqrt(variance),
-        t_quantile(tail_probability(level), n - 1) * math.sqrt(alone),
-        (critical + t_quantile(1 - power, n - 2)) * math.sqrt(variance),
-        level,
-        power,
+        labels=n,
+        samples=samples + num_zeros,
+        variance_share=variance / alone if alone > 0 else 1.0,
+        half_width=critical * math.sqrt(variance),
+        labels_half_width=t_quantile(tail_probability(level), n - 1) * math.sqrt(alone),
+        decidable_difference=(critical + t_quantile(1 - power, n - 2)) * math.sqrt(variance),
+        level=level,
+        power=power,
     )
 
 
@@ -367,7 +367,8 @@ def with_zeros(
     def scale(interval: Interval | None, value: float) -> Interval | None:
         if interval is None:
             return None
-        below, above = (abs(value) * error for error in (errors if value >= 0 else errors[::-1]))
+        ordered = errors if value >= 0 else errors[::-1]
+        below, above = (abs(value) * error for error in ordered)
         return replace(
             interval,
             low=share * value - math.hypot(share * (value - interval.low), below),

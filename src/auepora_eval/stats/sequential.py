@@ -123,7 +123,7 @@ def _crossing(points: Floats, mass: Floats, scale: float, increment: float) -> f
 def _normal_tail(deviates: Floats) -> Floats:
     """The probability that a normal variable exceeds each deviate."""
     flat = (np.asarray(deviates, dtype=np.float64) / math.sqrt(2)).ravel().tolist()
-    return np.array([math.erfc(one) for one in flat]).reshape(np.shape(deviates)) / 2
+    return np.array([math.erfc(deviate) for deviate in flat]).reshape(np.shape(deviates)) / 2
 
 
 @lru_cache(maxsize=4096)
@@ -383,7 +383,7 @@ class SequentialResult:
     def from_dict(cls, stored: Mapping[str, Any]) -> SequentialResult:
         """The result of a dictionary that ``to_dict`` made."""
         known = _known_fields(cls, stored)
-        return cls(**{**known, "looks": tuple(Look(**_known_fields(Look, one)) for one in known["looks"])})
+        return cls(**{**known, "looks": tuple(Look(**_known_fields(Look, look)) for look in known["looks"])})
 
 
 # --- the tests at the looks ------------------------------------------------------------------------------------------

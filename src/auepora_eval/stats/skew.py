@@ -81,6 +81,9 @@ def doubtful_ends(values: Floats, sizes: Floats, most: float, further: float = 1
     more unit at the far end would move their mean out of the interval: where a fifth of the units loses a little, large
     gains may be too rare to be in the sample.
     """
+    # The last condition alone takes the verdict from all differences that are small compared with the range: normal
+    # ones with a standard deviation of .05 have one in 0 % of comparisons of 50 units instead of 79 %, and in 77 % of
+    # 30 with the rule below (.78 by t alone); docs/statistics/appendix.md has the table.
     present = np.isfinite(values)
     units = np.maximum(present.sum(axis=1), 2)
     weights = np.where(present, sizes, 0.0)

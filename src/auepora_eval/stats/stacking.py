@@ -86,19 +86,14 @@ def fit_stacked_weights(
         )
     if np.ptp(target) == 0:
         raise BadValueError(f"all {len(target)} labels are {target[0]:g}: weights need answers of both kinds")
-    relative = None if weights is None else _relative_weights(weights, target)
+    relative = np.ones(len(target)) if weights is None else _relative_weights(weights, target)
     rows = _fill_missing(rows)
     distinct, judge_of_column = np.unique(rows, axis=1, return_inverse=True)
     groups = judge_of_column.reshape(-1)
     fold = assign_folds(target, clusters=clusters, folds=folds, seed=seed)
-    return StackedWeights(
-        _fit(distinct, target, groups, relative),
-        tuple(
-            _fit(distinct[fold != k], target[fold != k], groups, None if relative is None else relative[fold != k])
-            for k in range(folds)
-        ),
-        tuple(fold.tolist()),
-    )
+    parts = [fold != k for k in range(folds)]
+    by_fold = tuple(_fit(distinct[part], target[part], groups, relative[part]) for part in parts)
+    return StackedWeights(_fit(distinct, target, groups, relative), by_fold, tuple(fold.tolist()))
 
 
 def assign_folds(labels: Floats, *, clusters: Ints | None = None, folds: int = FOLDS, seed: int = 0) -> Ints:
@@ -135,7 +130,7 @@ def _relative_weights(weights: npt.ArrayLike, labels: Floats) -> Floats:
     return scaled
 
 
-def _fit(rows: Floats, labels: Floats, groups: Ints, relative: Floats | None) -> tuple[float, ...]:
+def _fit(rows: Floats, labels: Floats, groups: Ints, relative: Floats) -> tuple[float, ...]:
     """The intercept and the weight of each judge, by Newton's method; ``groups`` has the column of each judge."""
     judges = rows.shape[1]
     mean = rows.mean(axis=1, keepdims=True)

@@ -26,7 +26,7 @@ TOPICS = {
     ),
     "Evaluate": (
         "evaluate", "evaluate_stream", "evaluate_rankings", "evaluate_trec", "evaluate_files", "EvaluationPlan",
-        "Conventions", "MetricResult", "Results", "RAGEvaluationClient", "ClientReport", "explain",
+        "Conventions", "MetricResult", "Results", "RAGEvaluationClient", "ClientReport",
     ),
     "Metrics of your own": (
         "metric", "register", "Metric", "SampleMetric", "BatchMetric", "Score", "Scores",
@@ -37,8 +37,9 @@ TOPICS = {
     ),
     "Systems and runs": (
         "RAGSystem", "AueporaEvaluator", "from_langchain", "from_llamaindex", "from_haystack", "run_plan",
-        "run_system", "RunStore", "diagnose", "diagnose_plan",
+        "run_system", "rescore", "diagnose", "diagnose_plan",
     ),
+    "Stored runs": ("open_store", "RunStore", "compare", "check_gates", "plan_size", "explain"),
     "Perturbations": ("perturb_queries", "PerturbedRetriever", "run_perturbed", "noise_curve"),
     "Reports": ("write_report", "plot_results", "plot_comparison", "plot_runs"),
     "Errors and version": ("AueporaError", "AueporaWarning", "__version__"),
@@ -47,7 +48,8 @@ TOPICS = {
 _OPENING = """# Python names
 
 Everything that `from auepora_eval import ...` gives, with parameters and types.
-Generated from signatures and docstrings by `make docs`.
+Generated from signatures and docstrings by `make docs`; [Python](python.md) says which function to use.
+In examples, `samples`, `outputs` and `system` are those of a test of two questions, one of which is a hit.
 Other modules are not part of the interface: see [Architecture](architecture.md).
 """
 _MODULE_PREFIX = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])")
@@ -88,7 +90,7 @@ def api_page() -> str:
 
 
 def _name_section(name: str) -> str:
-    value = getattr(auepora_eval, name)
+    value = inspect.unwrap(getattr(auepora_eval, name))
     heading = f"### `{name}`\n\n"
     if isinstance(value, str):
         return f"{heading}The version of this package, a string.\n"
@@ -99,7 +101,16 @@ def _name_section(name: str) -> str:
         return heading + _class_text(value)
     parameters = parameter_texts(value)
     returned = _annotation_text(inspect.signature(value).return_annotation)
-    return heading + _call_block(name, parameters, returned) + _prose(value) + _parameter_table(parameters, {})
+    meanings = _argument_texts(value)
+    return heading + _call_block(name, parameters, returned) + _prose(value) + _parameter_table(parameters, meanings)
+
+
+def _argument_texts(value: object) -> dict[str, str]:
+    """What the section ``Args`` of a docstring says about each parameter."""
+    document = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    section = next((part for part in document.split("\n\n") if part.startswith("Args:")), "")
+    pairs = re.findall(r"^    (\w+): ((?:.*)(?:\n        .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in pairs}
 
 
 def _class_text(cls: type) -> str:
@@ -261,13 +272,17 @@ def _with_summary(shown: str, member: object) -> str:
 
 
 def _prose(value: object) -> str:
-    """The docstring as Markdown."""
+    """The docstring as Markdown, without its section ``Args``, which the table of parameters has."""
     document = inspect.cleandoc(getattr(value, "__doc__", None) or "")
     paragraphs = []
     for paragraph in document.split("\n\n"):
         formula = _FORMULA.match(paragraph)
+        if paragraph.startswith("Args:"):
+            continue
         if formula is not None:
             paragraphs.append(f"$$\n{formula[1]}\n$$")
+        elif paragraph.startswith("Example:"):
+            paragraphs.append(f"```text\n{textwrap.dedent(paragraph.partition(chr(10))[2])}\n```")
         else:
             paragraphs.append(_inline(" ".join(paragraph.split())))
     return "\n\n".join(paragraphs) + "\n"

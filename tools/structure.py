@@ -45,6 +45,8 @@ BY_NAME = {
     ("core.plan", "engine.targets"): "plans choose the metrics of targets",
     ("core.results", "render.html"): "results render themselves in notebooks",
     ("compare.types", "compare.rendering"): "comparisons render themselves in notebooks",
+    ("compare.types", "compare.short"): "comparisons print themselves",
+    ("gates", "report.gate_table"): "gate reports render themselves",
     ("engine.executors", "scale.ray_executor"): "executors are selected by name",
 }
 """Modules that are imported by a constant with their name, and why."""

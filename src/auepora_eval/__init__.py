@@ -11,6 +11,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .calibration.calibrate import calibrate as calibrate
     from .client import ClientReport as ClientReport, RAGEvaluationClient as RAGEvaluationClient
+    from .compare.runs import compare as compare
     from .core.conventions import Conventions as Conventions
     from .core.dataset import (
         EvaluationDataset as EvaluationDataset,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         evaluate_stream as evaluate_stream,
     )
     from .errors import AueporaError as AueporaError, AueporaWarning as AueporaWarning
+    from .gates import check_gates as check_gates
     from .grades.pool import pool_outputs as pool_outputs
     from .grades.relevance import judge_relevance as judge_relevance
     from .io.grades import with_gold as with_gold
@@ -60,9 +62,11 @@ if TYPE_CHECKING:
     from .report.stored_plots import plot_runs as plot_runs
     from .runs.diagnose import diagnose as diagnose, diagnose_plan as diagnose_plan
     from .runs.perturbed import noise_curve as noise_curve, run_perturbed as run_perturbed
+    from .runs.pilot import plan_size as plan_size
     from .runs.run import run_plan as run_plan, run_system as run_system
+    from .runs.scoring import rescore as rescore
     from .scale.sharded import evaluate_files as evaluate_files
-    from .store.runs import RunStore as RunStore
+    from .store.runs import RunStore as RunStore, open_store as open_store
     from .systems.calls import AueporaEvaluator as AueporaEvaluator
     from .systems.haystack import from_haystack as from_haystack
     from .systems.langchain import from_langchain as from_langchain
@@ -106,6 +110,8 @@ _EXPORTS = {
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
     "calibrate": "calibration.calibrate",
+    "check_gates": "gates",
+    "compare": "compare",
     "diagnose": "runs.diagnose",
     "diagnose_plan": "runs.diagnose",
     "evaluate": "engine.evaluate",
@@ -121,13 +127,16 @@ _EXPORTS = {
     "load_dataset": "io.join",
     "metric": "core.registry",
     "noise_curve": "runs.perturbed",
+    "open_store": "store.runs",
     "perturb_queries": "perturb.queries",
+    "plan_size": "runs.pilot",
     "plot_comparison": "report.plots",
     "plot_results": "report.plots",
     "plot_runs": "report.stored_plots",
     "pool_outputs": "grades.pool",
     "prefer": "judge.preference",
     "register": "core.registry",
+    "rescore": "runs.scoring",
     "run_perturbed": "runs.perturbed",
     "run_plan": "runs.run",
     "run_system": "runs.run",
@@ -141,9 +150,10 @@ __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict lit
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
-    globals()[name] = value
-    return value
+    module = import_module(f".{_EXPORTS[name]}", __name__)
+    if name not in globals():  # the import of the package `compare` binds its name, and it can be called
+        globals()[name] = getattr(module, name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

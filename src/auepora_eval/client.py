@@ -26,7 +26,9 @@ from .errors import AueporaWarning, BadValueError
 from .io.join import align_outputs, unmatched_warnings
 from .io.jsonl import load_jsonl_dataset, read_outputs
 from .models.loading import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
-from .render.tables import results_table, slices_tables
+from .render.block_report import BlockReport
+from .render.blocks import Block, Prose
+from .render.tables import results_blocks, results_table, slices_tables
 from .render.terminal import progress as progress_line
 from .runtime.files import write_lines
 from .systems.calls import AueporaEvaluator
@@ -63,7 +65,7 @@ Outputs = str | Path | Mapping[str, SystemOutputs] | Iterable[SystemOutputs | No
 
 
 @dataclass(frozen=True)
-class ClientReport:
+class ClientReport(BlockReport):
     """The results of the client: per query, over all queries, and the metrics that were not computed."""
 
     results: Results = field(repr=False)
@@ -104,7 +106,12 @@ class ClientReport:
         tables = [results_table(self.results), *slices_tables(self.results)]
         return "\n".join(["\n\n".join(tables), "", *left_out, f"conventions: {self.conventions}"])
 
-    def __str__(self) -> str:
+    def blocks(self) -> list[Block]:
+        """The table of ``to_table``, by target."""
+        return [*results_blocks(self.results), Prose(f"conventions: {self.conventions}")]
+
+    def to_text(self) -> str:
+        """The table of ``to_table``."""
         return self.to_table()
 
 
@@ -156,7 +163,7 @@ class RAGEvaluationClient:
         ]
         suite = resolve_metrics([*_suite(self.ks), *chosen], self.conventions)
         own = resolve_metrics(metrics, self.conventions)
-        self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
+        self.metrics = tuple({metric.name: metric for metric in [*suite, *own]}.values())
         """The metrics of the suite, which are computed if the data supports them."""
         self.top_k = max(self.ks) if top_k is None else top_k
         self.policy = CallPolicy(top_k=self.top_k, concurrency=concurrency, timeout=timeout, retries=retries)
@@ -286,7 +293,7 @@ def _unsupported(
 
 def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
     """Raise if every metric skips every sample."""
-    if any(result.defined or result.details.get("num_failed") for result in results):
+    if any(result.defined or result.details.num_failed for result in results):
         return
     skips = {
         key.removeprefix("skipped_")

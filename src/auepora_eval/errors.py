@@ -6,7 +6,7 @@ AueporaError
 │   ├── BadTypeError         (TypeError)                   ... or one of the wrong type: an id that is a number
 │   └── BadOptionError                                     ... of an option of a metric, which it names
 ├── MissingFieldError        (ValueError)                  no sample has the annotation a metric needs
-├── DuplicateIdError         (ValueError)                  an id that must be unique comes twice
+├── DuplicateIdError         (ValueError)                  an id that must be unique occurs twice
 ├── MetricDefinitionError    (TypeError)                   a Metric subclass that cannot work
 ├── UnknownMetricError       (LookupError, ValueError)     no metric of that name
 ├── UnknownOptionError       (TypeError, ValueError)       the metric has no such option
@@ -151,7 +151,7 @@ class MissingFieldError(AueporaError, ValueError):
 
 
 class DuplicateIdError(AueporaError, ValueError):
-    """An id that must be unique comes twice; ``path`` and ``line`` say where, if it is in a file."""
+    """An id that must be unique occurs twice; ``path`` and ``line`` say where, if it is in a file."""
 
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
         self.path, self.line = None if path is None else str(path), line

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from .compare.stores import DecisionRegister, register_decision
@@ -49,6 +50,8 @@ from .plan.gates import (
     resolve_names,
     status_of,
 )
+from .render.block_report import BlockReport
+from .render.blocks import Block
 from .render.short import decimals
 from .stats.intervals import wilson_bounds
 from .store.records import RunRecord
@@ -84,7 +87,7 @@ class GateOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(BlockReport):
     """The outcomes of all gates of a run."""
 
     outcomes: tuple[GateOutcome, ...]
@@ -127,6 +130,10 @@ class GateReport:
         summary = ", ".join(f"{counts[status]} {status}" for status in _EXIT_CODES if counts[status])
         n = len(self.visible_outcomes)
         return f"{n} gate{'s' * (n != 1)}: {summary}" if n else "no gates"
+
+    def blocks(self) -> list[Block]:
+        """A row per gate, warnings, and the counts."""
+        return list(import_module("auepora_eval.report.gate_table").gates_blocks(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON-compatible dictionary (schema 1)."""
@@ -226,11 +233,16 @@ def check_gates(
     guardrails: Sequence[GuardrailOutcome] = (),
     picked: tuple[Mapping[str, MetricComparison], str] = ({}, ""),
 ) -> GateReport:
-    """Check results against gates. Gates on a difference or verdict use the ``comparison`` with a baseline.
+    """Check results against gates, and return a report. Gates on a difference or verdict use the ``comparison``.
 
-    ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` is the
-    run id of the baseline, ``guardrails`` are those of the comparison, ``picked`` are those for gates on intervals
-    where a run was picked in a sweep. A metric that was not computed raises nothing: its gate is inconclusive.
+    ``gates`` are texts, such as ``recall@5 >= 0.8``; ``results`` are those of a run. ``refused`` says why metrics
+    cannot be compared, ``without`` why there is no comparison at all, ``against`` is the run id of the baseline,
+    ``guardrails`` are those of the comparison, ``picked`` are those for gates on intervals where a run was picked in a
+    sweep. A metric that was not computed raises nothing: its gate is inconclusive.
+
+    Example:
+        >>> check_gates(["recall@1 >= 0.4"], evaluate(samples, outputs, ["recall@1"])).status
+        'passed'
     """
     results_by_name = {result.name: result for result in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)

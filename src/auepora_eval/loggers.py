@@ -18,7 +18,7 @@ from .runtime.secrets import redact_by_name
 
 if TYPE_CHECKING:
     from .client import ClientReport
-    from .runs.run import RunOutcome
+    from .runs.outcome import RunOutcome
     from .store.records import RunRecord
 
     Loggable = Results | RunOutcome | ClientReport | Iterable[MetricResult]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .core.results import Results
     from .gates import GateReport
     from .plan.gates import Gate
-    from .runs.run import RunOutcome
+    from .runs.outcome import RunOutcome
     from .store.runs import RunStore
 
 __all__ = ["assert_gates", "auepora_run"]

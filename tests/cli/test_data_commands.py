@@ -18,7 +18,7 @@ class TestValidate:
         code, out, err = run("validate", "data.jsonl")
         assert (code, err) == (0, "")
         assert "3 samples in data.jsonl (jsonl)\n  relevant_docs     3  (1 empty, 1 with text)\n" in out
-        assert "\nWhat this dataset can tell of a system\n  + Retrieval relevance: " in out
+        assert "\nMetrics this dataset supports\n  + Retrieval relevance: " in out
         assert "\n  - Noise robustness: no sample has labels.variant_of and a noise scenario" in out
         assert out.endswith("\n\nno problems\n")
 
@@ -109,7 +109,7 @@ class TestValidate:
         for name, why in (("bad.jsonl", "no output could be read"), ("other.jsonl", "no output belongs to a sample")):
             code, out, _ = run("validate", "data.jsonl", name)
             assert code == 2
-            assert f"\n\nWhat these files can tell: nothing, since {why}\n\n" in out
+            assert f"\n\nMetrics these files support: nothing, since {why}\n\n" in out
             assert "@k" not in out
             document = json.loads(run("validate", "data.jsonl", name, "--json")[1])
             assert {(one["supported"], one["missing"]) for one in document["targets"]} == {(False, why)}

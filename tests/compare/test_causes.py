@@ -350,7 +350,7 @@ class TestWholeRuns:
         first = run([one(["g"])], {"q": good})
         samples = [one(["g"])]
         second = store.create_run("saved", samples, dataset_name="dataset", plan={"version": 1})
-        rescore(store, second, ["token_f1"])
+        rescore(second, ["token_f1"], store=store)
         (change,) = explain_changes(store, first, second)
         assert (change.cause, change.detail) == (Cause.FAILED, "B failed (no output is stored)")
 

@@ -139,9 +139,9 @@ class TestMetrics:
         data = samples(10)
         a = run(store, "a", data, lambda n: ["b", "gold"], ["map@2"], conventions="paper")
         b = run(store, "b", data, lambda n: ["gold", "b"], ["map@2"], conventions="golden")
-        rescore(store, a, ["map@2"], conventions="trec")
-        rescore(store, b, ["map@2"], conventions="trec")
-        rescore(store, b, ["map@2"], conventions="client")
+        rescore(a, ["map@2"], conventions="trec", store=store)
+        rescore(b, ["map@2"], conventions="trec", store=store)
+        rescore(b, ["map@2"], conventions="client", store=store)
         (found,) = compare_metrics(store, a, b).metrics
         assert (found.a, found.b) == (0.5, 1.0)
 

@@ -165,9 +165,9 @@ def test_version_notes(store: RunStore) -> None:
         dataset_name="other",
     )
     assert version_notes(a, b) == [
-        "embedding: not said in A, e in B",
+        "embedding: unknown in A, e in B",
         "model: m1 in A, m2 in B",
-        "host: x in A, not said in B",
+        "host: x in A, unknown in B",
         "commit: abc in A, def in B",
         "conventions: auepora in A, name trec, min_relevance 2 in B",
         "top_k: 5 in A, 10 in B",

@@ -27,7 +27,7 @@ ROWS: list[tuple[float | None, float | None, bool | None, tuple[float, float] | 
     (None, 0.01, True, None, 0.05, "inconclusive", "no difference, no verdict"),
     (0.0, 0.01, True, None, None, "inconclusive", "no direction"),
     (0.01, 0.6, True, None, 0.05, "inconclusive", "no interval"),
-    (0.1, 0.01, None, (0.05, 0.15), None, "inconclusive", "a class is no better than another"),
+    (0.1, 0.01, None, (0.05, 0.15), None, "inconclusive", "classes have no order"),
     (0.01, 0.01, None, (0.005, 0.015), 0.05, "inconclusive", "it differs for sure, which is not equal"),
     (0.01, 0.6, None, (-0.01, 0.03), 0.05, "equal", "proportions of a class can be equal"),
 ]

@@ -15,7 +15,7 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.results import Results
 from auepora_eval.errors import AueporaWarning, BadValueError
 from auepora_eval.pytest_plugin import assert_gates
-from auepora_eval.runs.run import RunOutcome
+from auepora_eval.runs.outcome import RunOutcome
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import REPO
 from helpers.user_project import Project

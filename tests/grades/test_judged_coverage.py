@@ -171,7 +171,7 @@ def test_gold_of_other_samples_is_rejected(qrels: str, auepora: Cli) -> None:
         record = run_system(answers, SAMPLES, ["mean_latency[end_to_end]"], store=store).record
         write_grades("other.txt", [Grade("nobody", "a", 1)])
         with pytest.raises(BadValueError, match="no grade for any of the 3 samples"):
-            rescore(store, record, ["mrr"], qrels="other.txt")
+            rescore(record, ["mrr"], qrels="other.txt", store=store)
     assert auepora("rescore", "latest", "--qrels", qrels, "--preview")[0] == 2
     assert auepora("rescore", "latest", "--qrels", qrels, "-o", qrels)[0] == 2
 

@@ -92,7 +92,7 @@ BAD: list[tuple[dict[str, str], str]] = [  # parts, message after the folder
     ({"test": TEST + "q1\td1\t0.5\n"}, "/qrels/test.tsv:6: the score (column 3) must be an integer, found '0.5'"),
     ({"test": TEST + "q1\td1\t1_0\n"}, "/qrels/test.tsv:6: the score (column 3) must be an integer, found '1_0'"),
     ({"test": TEST + "q9\td1\t1\n"}, "/qrels/test.tsv:6: query 'q9' is not in queries.jsonl"),
-    ({"test": TEST, "queries": QUERIES + QUERIES}, "/queries.jsonl:4: query 'q1' comes twice; each id may come once"),
+    ({"test": TEST, "queries": QUERIES + QUERIES}, "/queries.jsonl:4: query 'q1' occurs twice; each id may come once"),
     ({"test": TEST, "queries": '{"_id": 1, "text": "x"}'}, "/queries.jsonl:1: field '_id' must be a string, not a number; ids are strings, so put it in quotes"),
     ({"test": TEST, "queries": '{"_id": "1"}'}, "/queries.jsonl:1: field 'text' is missing"),
     ({"test": TEST, "corpus": '{"_id": "1"}'}, "/corpus.jsonl:1: field 'text' is missing"),
@@ -181,7 +181,7 @@ BAD_SAMPLES: list[tuple[list[EvaluationSample], str]] = [  # samples, message
     ([EvaluationSample("1", "q")], "sample '1' cannot be written: it has no judged document"),
     ([EvaluationSample("1\t", "q", [Document("d")])], "the id '1\\t' holds a tab or a line end"),
     ([EvaluationSample("1", "q", [Document("d", "a")], [Document("d", "b")])], "sample '1' cannot be written: its document 'd' is another"),
-    ([EvaluationSample("1", "q", [Document("d")])] * 2, "sample_id '1' comes twice"),
+    ([EvaluationSample("1", "q", [Document("d")])] * 2, "sample_id '1' occurs twice"),
     ([EvaluationSample("1", "q", [Document("d")], metadata={"a": {1, 2}})], "field 'metadata.a' holds a value of type 'set'"),
 ]  # fmt: skip
 

@@ -155,7 +155,7 @@ BAD: list[tuple[bytes, str]] = [  # content, message after the path
         b'{"doc_id": "a", "text": "x", "span": [4, 3]}',
         ":1: field 'span' must be [start, end] with 0 <= start <= end",
     ),
-    (b'{"doc_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}', ":2: doc_id 'a' comes twice; each document may come once"),
+    (b'{"doc_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}', ":2: doc_id 'a' occurs twice; each document may come once"),
     (b'{"doc_id": "a", "text": "\xe9"}', ":1: byte 0xe9 in column 26 is not valid UTF-8"),
     (b"[1]", ":1: each line must be one JSON object, not an array"),
     (b"[" * 100_000, ":1: each line must be one JSON object, not an array"),

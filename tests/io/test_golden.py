@@ -209,8 +209,8 @@ BAD_SAMPLES: list[tuple[EvaluationSample, str]] = [  # sample, message
     (EvaluationSample("1", "q", metadata={"expected_doc_ids": "a"}), "field 'metadata.expected_doc_ids' must be a list of strings"),
     (EvaluationSample("1", "q", metadata={"expected_doc_ids": [""]}), "field 'metadata.expected_doc_ids' has an empty id"),
     (EvaluationSample("1", "q", metadata={"x": float("nan")}), "field 'metadata.x' is NaN"),
-    (EvaluationSample("1", "q", [Document("a"), Document("a", span=(0, 1))]), "'a' comes twice, in different places"),
-    (WANT[1], "sample_id 'q2' comes twice"),
+    (EvaluationSample("1", "q", [Document("a"), Document("a", span=(0, 1))]), "'a' occurs twice, in different places"),
+    (WANT[1], "sample_id 'q2' occurs twice"),
 ]  # fmt: skip
 
 

@@ -252,7 +252,7 @@ BAD_SAMPLES: list[tuple[list[EvaluationSample], str]] = [  # samples, message
         [SAMPLES[0], EvaluationSample("x", "q", labels={"a": float("nan")})],
         "sample 'x' cannot be written: field 'labels.a' is NaN; numbers must be finite",
     ),
-    ([SAMPLES[0], SAMPLES[0]], "sample_id '1' comes twice; each id may come once in a file"),
+    ([SAMPLES[0], SAMPLES[0]], "sample_id '1' occurs twice; each id may come once in a file"),
 ]
 
 

@@ -73,7 +73,7 @@ def test_invalid_nuggets(tmp_path: Path, line: Any, match: str, why: str) -> Non
 
 
 def test_duplicate_query(tmp_path: Path) -> None:
-    with pytest.raises(DuplicateIdError, match="'q1' comes twice"):
+    with pytest.raises(DuplicateIdError, match="'q1' occurs twice"):
         read_nuggets(write_file(tmp_path / "n.jsonl", LINE, LINE))
     with pytest.raises(DataFileError, match=r"no record|no nuggets"):
         read_nuggets(write_file(tmp_path / "e.jsonl"))

@@ -1,4 +1,4 @@
-"""Pairs from files: whatever their order, the same pairs as from memory; what has no partner, what comes twice."""
+"""Pairs from files: whatever their order, the same pairs as from memory; what has no partner, what occurs twice."""
 
 import gzip
 import json

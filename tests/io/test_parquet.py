@@ -206,7 +206,7 @@ def test_failed_write_keeps_the_old_file(tmp_path: Path, output: SystemOutputs, 
     with pytest.raises(BadValueError) as caught:
         save_parquet_outputs([*OUTPUTS.items(), ("x", output)], path)
     assert str(caught.value).startswith(message)
-    with pytest.raises(DuplicateIdError, match="sample_id '1' comes twice"):
+    with pytest.raises(DuplicateIdError, match="sample_id '1' occurs twice"):
         save_parquet_dataset([*SAMPLES, SAMPLES[0]], path)
     assert path.read_bytes() == b"old"
     assert [one.name for one in tmp_path.iterdir()] == ["out.parquet"]

@@ -129,7 +129,7 @@ def test_collecting_continues_after_invalid_json(tmp_path: Path) -> None:
         ":6: not valid JSON: the file ends where a record should be",
     ]
     assert [str(one).removeprefix(str(path)) for one in problems.warnings.summarize()] == [
-        ":5: field 'a' comes twice in its object; the last one counts"
+        ":5: field 'a' occurs twice in its object; the last one counts"
     ]
 
 

@@ -104,7 +104,7 @@ BAD: list[tuple[object, str]] = [
         "article 1, paragraph 1, question 2: field 'answers[0].text' must be a string, not a number",
     ),
     (squad({"context": "x", "qas": [question("")]}), "article 1, paragraph 1, question 1: field 'id' is empty; an id needs at least one character"),
-    (squad({"context": "x", "qas": [question("a"), question("a")]}), "sample_id 'a' comes twice; each id may come once (article 1, paragraph 1, question 2)"),
+    (squad({"context": "x", "qas": [question("a"), question("a")]}), "sample_id 'a' occurs twice; each id may come once (article 1, paragraph 1, question 2)"),
 ]  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_collecting_continues(tmp_path: Path) -> None:
         "article 1: field 'paragraphs' is missing",
         "article 2, paragraph 1: field 'context' must be a string, not a number",
         "article 2, paragraph 2, question 1: must be an object, not a number",
-        "sample_id 'a' comes twice; each id may come once (article 2, paragraph 2, question 3)",
+        "sample_id 'a' occurs twice; each id may come once (article 2, paragraph 2, question 3)",
     ]
 
 
@@ -141,7 +141,7 @@ BAD_PREDICTIONS: list[tuple[object, str]] = [
     ),
     ({"a": None}, "the prediction for 'a' must be a string"),
     ({"": "x"}, "a question id is empty; an id needs at least one character"),
-    ('{"a": "x", "a": "y"}', "sample_id 'a' comes twice; each id may come once"),
+    ('{"a": "x", "a": "y"}', "sample_id 'a' occurs twice; each id may come once"),
     ('{"a": "\\ud800"}', "field 'a' holds half of a surrogate pair, which is not valid text"),
     ({}, "there is no output in it"),
 ]

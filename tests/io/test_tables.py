@@ -332,6 +332,7 @@ def test_warnings_of_openpyxl_are_not_shown(tmp_path: Path) -> None:
         ("Nr,Frage,Expected answer", "'query=Nr,reference=Expected answer'"),
         ("Passages,Asked question,Reply", "'query=Asked question,contexts=Passages'"),
         ("text", "query=text"),
+        ("id,question", "query=question"),
     ],
 )
 def test_proposed_columns_are_those_of_the_file(tmp_path: Path, header: str, proposed: str) -> None:

@@ -36,7 +36,7 @@ RUN_ROWS = [  # document and score of each line, want, why
     ("a:10 b:9", "a b", "numbers, not texts"),
     ("a:-1 b:-2 c:0", "c a b", "negative scores"),
     ("a:1 b:inf c:-inf", "b a c", "infinite scores have their place"),
-    ("a:2 b:1 a:0", "a b a", "a document that comes twice is kept"),
+    ("a:2 b:1 a:0", "a b a", "a document that occurs twice is kept"),
     ("Z:1 a:1 é:1 \uffff:1 \U0001f600:1", "\U0001f600 \uffff é a Z", "ids compare as UTF-8 bytes"),
     ("a10:1 a9:1", "a9 a10", "ids compare as texts"),
     ("a:1 a\xa0b:2", "a\xa0b a", "a no-break space is part of an id"),

@@ -68,7 +68,7 @@ def test_query_texts_from_topics(tmp_path: Path) -> None:
 
 BAD_TOPICS = [  # content, message after the path
     (b"1 text\n", ":1: expected an id, a tab and a text, found '1 text'"),
-    (b"1\ta\n1\tb\n", ":2: query '1' comes twice; each id may come once"),
+    (b"1\ta\n1\tb\n", ":2: query '1' occurs twice; each id may come once"),
     (b"1\t\xe9\n", ":1: byte 0xe9 is not valid UTF-8"),
 ]
 
@@ -150,7 +150,7 @@ BAD_SAMPLES = [  # samples, message
     ([EvaluationSample("1", "q", [Document("\ufeffd")])], "the id '\\ufeffd' is empty or holds white space"),
     ([EvaluationSample("1", "q", [Document("\ud800")])], "the id '\\ud800' is not valid text"),
     ([EvaluationSample("1", "q", [Document("d", metadata={"relevance": 0.5})])], "it must be an integer"),
-    ([EvaluationSample("1", "q", [Document("d")])] * 2, "sample_id '1' comes twice"),
+    ([EvaluationSample("1", "q", [Document("d")])] * 2, "sample_id '1' occurs twice"),
 ]
 
 

@@ -414,19 +414,19 @@ REPEATED: list[tuple[str, bytes, list[str]]] = [  # name, content, warnings afte
         b'{"sample_id": "1", "query": "a", "query": "b", "labels": {"x": 1, "x": 1, "x": 2}}\n'
         b'{"sample_id": "2", "query": "a", "query": "b"}\n{"sample_id": "3", "query": "", "x": {"query": 1}}\n',
         [
-            ":1: field 'query' comes twice in its object; the last one counts (also on line 2)",
-            ":1: field 'labels.x' comes twice in its object; the last one counts",
+            ":1: field 'query' occurs twice in its object; the last one counts (also on line 2)",
+            ":1: field 'labels.x' occurs twice in its object; the last one counts",
         ],
     ),
     (
         "r.json",
         b'[{"user_input": "q"}, {"user_input": "a", "user_input": "b"}]',
-        [":1: record 2: field 'user_input' comes twice in its object; the last one counts"],
+        [":1: record 2: field 'user_input' occurs twice in its object; the last one counts"],
     ),
     (
         "s.json",
         b'{"data": [{"paragraphs": [{"context": "c", "context": "d", "qas": [{"id": "1", "question": "q"}]}]}]}',
-        [": field 'data[0].paragraphs[0].context' comes twice in its object; the last one counts"],
+        [": field 'data[0].paragraphs[0].context' occurs twice in its object; the last one counts"],
     ),
 ]
 

@@ -10,7 +10,7 @@ import pytest
 from auepora_eval import MetricResult, RunStore, TargetCategory, run_system
 from auepora_eval.errors import BadValueError, MissingDependencyError
 from auepora_eval.loggers import log_to_mlflow, log_to_wandb
-from auepora_eval.runs.run import RunOutcome
+from auepora_eval.runs.outcome import RunOutcome
 from helpers import stored_runs
 
 pytestmark = pytest.mark.xdist_group("trackers")  # slow to import: one worker does it

@@ -232,7 +232,7 @@ def test_runs_record_their_rate(demo: dict[str, Any], auepora: Run) -> None:
     _, out, _ = auepora(
         "compare", "quickstart-bm25", name, "--other-dataset", "-m", "recall@5", "--store", demo["store"]
     )
-    assert "perturbation: not said in A, noise=0.4 in B" in out
+    assert "perturbation: unknown in A, noise=0.4 in B" in out
     _, out, _ = auepora("show", name, "--json", "--store", demo["store"])
     stored = json.loads(out)["run"]
     assert stored["config"]["perturbation"] == "noise=0.4"

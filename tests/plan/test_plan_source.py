@@ -42,7 +42,7 @@ BROKEN = [  # file, content, line, words, why
     ("p.toml", b"a = " + b"9" * 30 + b"\n", None, "too large a number", "a number of 30 digits in TOML"),
     ("p.toml", b"a = " + b"[" * 5000 + b"]" * 5000, None, "nested too deeply", "deep lists in TOML"),
     ("p.json", b'{"dataset": "x",}', 1, "not valid JSON", "a comma too many"),
-    ("p.json", b'{"a": 1, "a": 2}', None, "key 'a' comes twice", "a key twice in JSON"),
+    ("p.json", b'{"a": 1, "a": 2}', None, "key 'a' occurs twice", "a key twice in JSON"),
     ("p.json", b'{"a": NaN}', None, "NaN is no JSON", "no number in JSON"),
     ("p.json", b'{"a": 1e999}', None, "must be finite", "a number beyond all in JSON"),
     ("p.json", b'{"name": "\\ud800"}', None, "half of a surrogate pair", "half a character"),

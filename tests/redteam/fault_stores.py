@@ -89,7 +89,7 @@ def _outputs(count: int, part: str, *, consistent: bool = False) -> Callable[[Be
                 )
             bench.store.append(run_id, [row], replace=True)
         if consistent:
-            rescore(bench.store, pair.run, [metric])
+            rescore(pair.run, [metric], store=bench.store)
             bench.store.finish(run_id)
         return pair
 

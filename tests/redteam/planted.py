@@ -214,7 +214,7 @@ class Bench:
                 if output is not None
             ]
             self.store.append(record.run_id, rows)
-        rescore(self.store, record, metrics, incomplete=True, conventions=conventions)
+        rescore(record, metrics, incomplete=True, conventions=conventions, store=self.store)
         self.store.finish(record.run_id, status)
         return self.store.get(record.run_id)
 

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Any
 
 import auepora_eval
-from auepora_eval import compare, store
+import auepora_eval.compare as compare
+from auepora_eval import store
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.gates import GateOutcome, GateReport
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage

@@ -48,7 +48,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 @pytest.fixture
 def run(store: RunStore) -> RunRecord:
     record = put_run(store, "one", SAMPLES, OUTPUTS)
-    rescore(store, record, ["recall@5", "mrr", "token_f1", "bleu", "mean_latency", "quantile_latency"])
+    rescore(record, ["recall@5", "mrr", "token_f1", "bleu", "mean_latency", "quantile_latency"], store=store)
     return record
 
 
@@ -136,7 +136,7 @@ def test_every_outcome_is_explained(
 def test_repeats_are_derived_one_by_one(store: RunStore) -> None:
     again = [output("xxa", answer="sat"), *OUTPUTS[1:]]
     record = put_run(store, "one", SAMPLES, OUTPUTS, again)
-    rescore(store, record, ["mrr", "bleu", "token_f1"])
+    rescore(record, ["mrr", "bleu", "token_f1"], store=store)
     explanation = explain_query(store, "mrr", "right").query
     assert explanation is not None
     assert [answer.counts_as for answer in explanation.answers] == [1.0, 1 / 3]
@@ -176,9 +176,9 @@ def test_outputs_replaced_after_scoring_are_detected(store: RunStore, run: RunRe
 
 
 def test_each_signature_is_explained_by_its_own_conventions(store: RunStore, run: RunRecord) -> None:
-    rescore(store, run, ["map"])
-    rescore(store, run, ["map"], conventions="trec")
-    rescore(store, run, [{"ndcg@3": {"gain_scheme": "linear", "as": "mine"}}])
+    rescore(run, ["map"], store=store)
+    rescore(run, ["map"], conventions="trec", store=store)
+    rescore(run, [{"ndcg@3": {"gain_scheme": "linear", "as": "mine"}}], store=store)
     latest = explain_query(store, "map", "right")
     assert latest.card.convention.startswith("trec")
     by_signature = explain_query(
@@ -222,7 +222,7 @@ class OnlyComputes(Metric):
 
 
 def test_custom_metrics(store: RunStore, run: RunRecord) -> None:
-    rescore(store, run, [Shouting(), OnlyComputes()])
+    rescore(run, [Shouting(), OnlyComputes()], store=store)
     given = {"shouting": Shouting(), "counting": OnlyComputes()}
     explanation = explain_query(store, "shouting", "right", metrics=given)
     assert explanation.card.summary == "Whether the answer shouts."
@@ -254,7 +254,7 @@ class Broken(Shouting):
 
 
 def test_failing_custom_derivation_is_ignored(store: RunStore, run: RunRecord) -> None:
-    rescore(store, run, [Broken()])
+    rescore(run, [Broken()], store=store)
     explanation = explain_query(store, "broken", "right", metrics={"broken": Broken()})
     assert explanation.query is not None
     assert (explanation.query.answers[0].derivation, explanation.query.check.verdict) == (None, "equal")
@@ -285,7 +285,7 @@ def test_model_output_is_escaped(store: RunStore) -> None:
     nasty = "::error::x\n##[error]x\n# not a heading\n| cell | \x1b[2J <script>alert(1)</script> \u202e " + "x" * 5000
     rows = [sample(["a|b"], sample_id="q|1", answer=nasty, query=nasty)]
     record = put_run(store, "one", rows, [output(["a|b", nasty], answer=nasty)])
-    rescore(store, record, ["recall@5", "token_f1", "support_density", "exact_match"])
+    rescore(record, ["recall@5", "token_f1", "support_density", "exact_match"], store=store)
     for name in ("recall@5", "token_f1", "exact_match"):
         explanation = explain_query(store, name, "q|1")
         page = explanation_markdown(explanation)
@@ -301,7 +301,7 @@ def test_model_output_is_escaped(store: RunStore) -> None:
 
 def test_empty_run(store: RunStore) -> None:
     record = put_run(store, "one", SAMPLES[2:3], [OUTPUTS[2]])
-    rescore(store, record, ["recall@5"])
+    rescore(record, ["recall@5"], store=store)
     explanation = explain(store, "one", "recall@5")
     assert explanation.card.value is None
     assert explanation.card.notes == ("There is no value: no sample is in it",)

@@ -190,8 +190,8 @@ def test_repeat_with_failed_judge_is_left_out(store: RunStore) -> None:
         store, metric({"claim_faithfulness": {"critic": ScriptedCritic(reply)}}), repeats=3
     )
     assert explanation.check.verdict == "equal"
-    assert "Judged for the 3. time" in text
-    assert "Judged for the 2. time" not in text
+    assert "Judged again (3rd attempt)" in text
+    assert "Judged again (2nd attempt)" not in text
     assert "The mean of 2: (0.666667 + 0.666667) / 2" in text
 
 

@@ -146,7 +146,7 @@ def test_embeddings_are_recomputed_only_with_models(store: RunStore) -> None:
 
     one = metric({"embedding_similarity": {"embed_fn": embed}})
     record = put_run(store, "judged", ROWS, [SystemOutputs([], Response("a cat")), SystemOutputs([], Response("dog"))])
-    rescore(store, record, [one])
+    rescore(record, [one], store=store)
     asked.clear()
     metrics = {"embedding_similarity": one}
     explanation = explain(store, "judged", "embedding_similarity", query="one", metrics=metrics).query

@@ -53,7 +53,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunStore.open("runs.sqlite") as store:
         for name, ranked in (("one", "xxxx"), ("two", "axbx"), ("three", "aabb")):
             record = put_run(store, name, rows, [output([doc]) for doc in ranked])
-            rescore(store, record, METRICS)
+            rescore(record, METRICS, store=store)
 
 
 def table_of(path: str) -> list[dict[str, str]]:

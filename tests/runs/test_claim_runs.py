@@ -102,7 +102,7 @@ def test_shared_judgements_are_stored_with_every_metric() -> None:
         usage = {result.name: result.details["judging"] for result in outcome.results}
         assert sum(one["calls"] for one in usage.values()) == sum(asked().values())
         # Scoring one of them again needs nobody, and replaces its own rows alone.
-        again = rescore(store, store.find("latest"), [{"claim_hallucination": {"critic": {"use": "judge"}}}])
+        again = rescore(store.find("latest"), [{"claim_hallucination": {"critic": {"use": "judge"}}}], store=store)
         assert again[0].value == values["claim_hallucination"]
         assert len(list(store.judgements(outcome.record.run_id))) == len(rows)
     assert asked() == {"claims": 2, "support": 2 * 2}

@@ -31,7 +31,7 @@ class TestFindings:
     def test_large_set_without_findings(self) -> None:
         found = dataset_quality(questions(120), corpus_ids={f"d{n}" for n in range(120)})
         assert found.findings == []
-        assert found.conclusion.startswith("120 questions detect a difference of about 0.13 (assuming")
+        assert found.conclusion.startswith("With 120 questions a difference of about 0.13 can be detected (assuming")
 
     def test_near_duplicates(self) -> None:
         samples = questions(120)
@@ -78,7 +78,7 @@ class TestCommand:
 
     def test_conclusion_first_and_one_run(self, project: Callable[[int], Project], auepora: Auepora) -> None:
         project(12)
-        assert auepora("validate", "data.jsonl", "--quality")[1].startswith("12 questions detect a difference")
+        assert auepora("validate", "data.jsonl", "--quality")[1].startswith("With 12 questions a difference")
         assert auepora("run", "plan.yaml", "-q")[0] == 0
         code, out, _ = auepora("validate", "data.jsonl", "--quality", "--run", "latest", "--json")
         assert (code, len(json.loads(out)["quality"]["runs"])) == (0, 1)

@@ -162,7 +162,7 @@ def test_rescore_with_other_gold(folder: Path) -> None:
         lines.append(f"q{number} 0 {document}#{place} 1\n")
     (folder / "qrels.txt").write_text("".join(lines))
     with RunStore.open("runs.sqlite") as store:
-        (result,) = rescore(store, outcome.record, ["recall@4"], qrels=folder / "qrels.txt")
+        (result,) = rescore(outcome.record, ["recall@4"], qrels=folder / "qrels.txt", store=store)
     assert result.value == 1
     assert "match" not in str(result.signature)
 

@@ -123,7 +123,7 @@ def test_rescoring_calls_no_judge(folder: Path) -> None:
     outcome = run_plan("plan.yaml")
     before = (folder / "judged.log").read_text()
     with RunStore.open("runs.sqlite") as store:
-        again = rescore(store, store.find("latest"))
+        again = rescore(store.find("latest"), store=store)
     assert outcome.results is not None
     assert [one.value for one in again] == [one.value for one in outcome.results]
     assert (folder / "judged.log").read_text() == before

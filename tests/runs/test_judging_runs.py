@@ -118,20 +118,20 @@ def test_rescore_finds_the_judge_in_the_stored_plan(judged: Callable[..., Projec
     outcome = run_plan("plan.yaml")
     Path("plan.yaml").unlink()
     with RunStore.open("runs.sqlite") as store:
-        again = rescore(store, store.find("latest"))
+        again = rescore(store.find("latest"), store=store)
         assert outcome.results is not None
         assert again.to_dict()["results"][1]["value"] == outcome.results.to_dict()["results"][1]["value"]
         other = rescore(
-            store,
-            store.find("latest"),
+            "latest",
             [{"llm_answer_quality": {"critic": {"use": "judge"}, "dimensions": ["clarity"]}}],
+            store=store,
         )
         assert other[0].value == pytest.approx(0.75)
         metrics = [row.metric for row in store.judgements(outcome.record.run_id)]
         assert sorted(set(metrics)) == ["llm_answer_quality", "llm_faithfulness"]
         assert len(metrics) == 8
         with pytest.raises(ValueError, match="there is no resource 'jugde'; did you mean 'judge'"):
-            rescore(store, store.find("latest"), [{"llm_faithfulness": {"critic": {"use": "jugde"}}}])
+            rescore(store.find("latest"), [{"llm_faithfulness": {"critic": {"use": "jugde"}}}], store=store)
 
 
 def test_unused_resource_is_neither_built_nor_called(judged: Callable[..., Project]) -> None:
@@ -140,7 +140,7 @@ def test_unused_resource_is_neither_built_nor_called(judged: Callable[..., Proje
     with pytest.warns(AueporaWarning, match="no metric refers to judge"):
         run_plan("plan.yaml", changes={"metrics": ["recall@5"]})
     with RunStore.open("runs.sqlite") as store:
-        rescore(store, store.find("latest"), ["mrr"])
+        rescore(store.find("latest"), ["mrr"], store=store)
 
 
 MISTAKES = [

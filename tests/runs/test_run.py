@@ -318,7 +318,7 @@ class TestRescore:
         outcome = run_plan("plan.yaml")
         assert outcome.results is not None
         with RunStore.open("runs.sqlite") as store:
-            again = rescore(store, store.find("latest"))
+            again = rescore(store.find("latest"), store=store)
             assert again.to_dict(per_query=True) == outcome.results.to_dict(per_query=True)
             assert len(store.results("latest" and outcome.record.run_id, every_signature=True)) == 5
 
@@ -379,7 +379,7 @@ class TestScripts:
             record = store.find("Parrot")
             assert record.config == {"model": "parrot"}
             assert store.samples(record.run_id) == samples
-            assert rescore(store, record)[0].value == 1.0
+            assert rescore(record, store=store)[0].value == 1.0
 
     def test_output_that_cannot_be_encoded_is_a_failure(self, project: Projects) -> None:
         project(1)

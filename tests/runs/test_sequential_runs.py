@@ -175,24 +175,24 @@ def test_a_stopped_run_is_continued_in_the_same_order(make: Callable[..., Judged
     first = sequential(runs.run("candidate", STOP))
     with RunStore.open("runs.sqlite") as store:
         record = store.find("candidate")
-        whole = rescore(store, record, stopping=continued()).by_name["llm_correctness"]
+        whole = rescore(record, stopping=continued(), store=store).by_name["llm_correctness"]
         found = sequential(whole)
         assert (found["verdict"], found["stopped_at"], found["continued"]) == ("better", first["stopped_at"], True)
         assert found["path"][: len(first["path"])] == first["path"]
         assert (found["units"], found["calls"], found["calls_saved"]) == (40, 40, 0)
         assert whole.details["num_scored"] == 40
         assert whole.details["judging"]["calls"] == 40
-        again = rescore(store, record).by_name["llm_correctness"]
+        again = rescore(record, store=store).by_name["llm_correctness"]
         assert sequential(again) == found
         assert set(runs.asked("candidate").values()) == {1}
         assert len(list(store.judgements(record.run_id))) == 40
         with pytest.raises(BadValueError, match="has no sequential design that could be continued"):
-            rescore(store, store.find("base"), stopping=continued())
+            rescore(store.find("base"), stopping=continued(), store=store)
         with pytest.raises(BadValueError, match="calls a judge, so there is no judging to stop or to continue"):
-            rescore(store, record, ["token_f1"], stopping=continued())
+            rescore(record, ["token_f1"], stopping=continued(), store=store)
         store.delete([store.find("base").run_id])
         with pytest.raises(BadValueError, match="is decided, and that run was deleted"):
-            rescore(store, record)
+            rescore(record, store=store)
     assert auepora("rescore", "candidate", "-q", "-m", "token_f1")[0] == 0
 
 
@@ -351,7 +351,7 @@ def test_a_judge_that_fails_ends_judging_without_a_verdict(make: Callable[..., J
     with RunStore.open("runs.sqlite") as store:
         record = store.find("candidate")
         judges = judges_of_run(store, record, record.plan["metrics"], changes={"judge.max_calls": 100})
-        again = rescore(store, record, judges=judges).by_name["llm_correctness"]
+        again = rescore(record, judges=judges, store=store).by_name["llm_correctness"]
     assert sequential(again)["verdict"] == "better"
     assert set(runs.asked("candidate").values()) == {1}
 
@@ -543,5 +543,5 @@ def test_a_judge_that_fails_on_all_of_few_answers_can_be_asked_again(make: Calla
     is_down.clear()
     is_down.append(False)
     with RunStore.open("runs.sqlite") as store:
-        again = rescore(store, store.find("candidate")).by_name["llm_correctness"]
+        again = rescore(store.find("candidate"), store=store).by_name["llm_correctness"]
     assert (sequential(again)["verdict"], sequential(again)["failed"]) == ("better", 0)

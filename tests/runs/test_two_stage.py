@@ -232,7 +232,7 @@ def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cl
         assert details["history"] == opened.find("earlier").run_id
         assert details["calibration"] == "history"
         assert details["draw"]["features"] == [f"{METRIC}[small]", "token_f1"]
-        rescore(opened, opened.find("later"), [{METRIC: {"critic": {"use": "large"}}}])
+        rescore(opened.find("later"), [{METRIC: {"critic": {"use": "large"}}}], store=opened)
         again = stored("later").details["two_stage"]
     assert (again["draw"], again["calibration"]) == (details["draw"], "none")  # without the scores of all features
 
@@ -299,5 +299,5 @@ def test_an_interrupted_rescore_keeps_the_result(project: Make, auepora: Cli) ->
         assert auepora("run", "plan.yaml", "-q")[0] == 0
         before = stored()
         with RunStore.open("runs.sqlite") as opened, pytest.raises(KeyboardInterrupt):
-            rescore(opened, opened.find("latest"), judge_progress=lambda: interrupt)
+            rescore(opened.find("latest"), judge_progress=lambda: interrupt, store=opened)
     assert (stored().value, stored().details) == (before.value, before.details)

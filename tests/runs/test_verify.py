@@ -163,7 +163,7 @@ def test_a_run_without_a_digest_names_what_was_not_checked(store_file: Path) -> 
 def test_rescoring_and_resuming_keep_the_digest_right(plan: Path, store_file: Path) -> None:
     with RunStore.open(store_file) as store:
         record = store.find("latest")
-        rescore(store, record, ["mrr"])
+        rescore(record, ["mrr"], store=store)
         current, stored = store.outputs_digests(record.run_id)
         assert current == stored
         store.reopen(record.run_id)

@@ -278,7 +278,9 @@ def test_rescore_marks_its_run(tmp_path: Path) -> None:
         with run_in_progress(store, 2):
             pass
         (record,) = store.runs()
-        rescore(store, record, ["token_f1"], progress=lambda _: stages.extend(one.stage for one in read_live(store)))
+        rescore(
+            record, ["token_f1"], progress=lambda _: stages.extend(one.stage for one in read_live(store)), store=store
+        )
         assert set(stages) == {"rescoring"}
         assert read_live(store) == []
 

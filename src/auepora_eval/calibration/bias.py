@@ -19,10 +19,10 @@ from ..judge.ratings import Scale
 from ..labels.agreement import aggregate_labels, reject_tuning_labels, select_labels
 from ..labels.draws import LabelDraw
 from ..labels.sample_weights import weigh_samples
+from ..render.block_report import BlockReport
 from ..render.blocks import Block, Bullets, DefinitionList, Details, Prose, Row, TableColumn, simple_table
 from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE
-from ..render.terminal import blocks_text
 from ..stats.agreement import slope_report
 from ..stats.intervals import Estimate, Floats, Interval, Ints, interval_ends, mean_interval
 from ..store.records import RunRecord
@@ -66,7 +66,7 @@ class BiasEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class BiasReport:
+class BiasReport(BlockReport):
     """The effects on one judge metric of one or several runs."""
 
     metric: str
@@ -103,15 +103,12 @@ class BiasReport:
             "notes": list(self.notes),
         }
 
-    def to_text(self) -> str:
-        """The report for a terminal."""
-        return blocks_text(self._blocks())
-
     def to_markdown(self) -> str:
         """The report as Markdown."""
-        return blocks_markdown(self._blocks()) + "\n"
+        return blocks_markdown(self.blocks()) + "\n"
 
-    def _blocks(self) -> list[Block]:
+    def blocks(self) -> list[Block]:
+        """A row per effect, and notes."""
         columns = [TableColumn(name) for name in ("property", "effect", "95 % interval", "unit")]
         columns += [TableColumn(name, number=True) for name in ("answers", "questions")]
         rows: list[Row] = [

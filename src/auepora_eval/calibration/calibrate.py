@@ -74,6 +74,15 @@ def calibrate(
     are those recorded by `auepora label`, by run, and labels may name their draw and probability themselves. Other
     labels are refused, unless they cover all answers or ``assume_random`` states that they are a random sample. Labels
     of samples that a person picked are never used. ``finite`` restricts the corrected means to the given samples.
+
+    Args:
+        labels: Human labels.
+        leave_out_tuned: Leave out labels used for tuning instead of rejecting them.
+        bins: Of the calibration error.
+        seed: Of resampling, which ``draws`` do not need.
+
+    Returns:
+        A report with agreement, corrected means and a conclusion.
     """
     labels = list(labels)
     runs = [scores if isinstance(scores, SampleScores) else SampleScores(dict(scores))]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..compare.stores import DecisionRegister
 from ..labels.draws import PEOPLE_ONLY
 from ..labels.sample_weights import ASSUMED_NOTE, Basis
+from ..render.block_report import BlockReport
 from ..render.blocks import Block, Details, Prose, Row, TableColumn, select_columns, simple_table, without_empty_columns
 from ..render.markdown import blocks_markdown
 from ..render.short import ShortForm, decimals, first_names, rounded, rounded_interval
@@ -238,7 +239,7 @@ class JudgeCalibration:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationReport:
+class CalibrationReport(BlockReport):
     """Agreement between annotators, agreement of the judge with them, and the corrected means."""
 
     people: RatersReport | None
@@ -328,6 +329,10 @@ class CalibrationReport:
             "conclusion": self.conclusion.to_dict() if self.judges else None,
             **({} if self.register is None else {"register": self.register.to_dict()}),
         }
+
+    def blocks(self) -> list[Block]:
+        """The whole report."""
+        return report_blocks(self, shown=20)
 
     def to_text(self, *, shown: int = 20) -> str:
         """The report for a terminal, with up to ``shown`` disagreements."""
@@ -475,7 +480,7 @@ def _judge(judge: JudgeCalibration) -> list[Block]:
         f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
     )
     named = [
-        ("agreement", judge.agreement, "share of equal verdicts"),
+        ("agreement", judge.agreement, "proportion of equal verdicts"),
         ("kappa", judge.kappa, "beyond chance (Cohen)"),
         ("alpha", judge.alpha, f"beyond chance (Krippendorff, {judge.alpha_level})"),
         ("AUROC", judge.auroc, "a right answer scores above a wrong one"),

@@ -299,7 +299,7 @@ def scored_trec_runs(
         for name, file in zip(names, files, strict=True):
             with progress(f"reading and scoring {file}"):
                 outputs = load_outputs(file, "trec")
-                known = {one: outputs[one] for one in ids if one in outputs}
+                known = {sample_id: outputs[sample_id] for sample_id in ids if sample_id in outputs}
                 request = RunRequest(
                     name=name,
                     dataset_name=plain_stem(Path(qrels)),
@@ -315,7 +315,7 @@ def scored_trec_runs(
                     },
                 )
                 records.append(start_run(request, store).record)
-            missing = [one for one in ids if one not in outputs]
+            missing = [sample_id for sample_id in ids if sample_id not in outputs]
             unknown = [output for output in outputs if output not in known]
             warn_unmatched_ids(missing, unknown, total=len(ids), conventions=rules)
         yield store, records

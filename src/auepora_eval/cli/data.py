@@ -180,9 +180,11 @@ def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
 
 def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> str:
     groups: dict[object, list[Problem]] = {}
-    for one in found:
-        is_repeated = not show_all and one.message.startswith("unknown field")
-        groups.setdefault((one.path, re.sub(r"\[\d+\]", "[]", one.message)) if is_repeated else id(one), []).append(one)
+    for problem in found:
+        is_repeated = not show_all and problem.message.startswith("unknown field")
+        groups.setdefault(
+            (problem.path, re.sub(r"\[\d+\]", "[]", problem.message)) if is_repeated else id(problem), []
+        ).append(problem)
     listed = list(groups.values()) if show_all else list(groups.values())[:MAX_SHOWN]
     lines = []
     for group in listed:
@@ -197,7 +199,7 @@ def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> st
 def one_line(text: str) -> str:
     """The text in one line, with surrogates and line breaks (from file names and ids) escaped."""
     plain = text.encode(errors="backslashreplace").decode()
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in plain)
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in plain)
 
 
 def plural(count: int, word: str) -> str:
@@ -284,8 +286,8 @@ def _targets(checked: Validation) -> str:
     no_outputs = checked.outputs is None
     reasons = {target.missing for target in checked.targets}
     if len(reasons) == 1 and not any(target.metrics for target in checked.targets):
-        return f"What these files can tell: nothing, since {reasons.pop()}"
-    lines = ["What this dataset can tell of a system" if no_outputs else "What these files can tell"]
+        return f"Metrics these files support: nothing, since {reasons.pop()}"
+    lines = ["Metrics this dataset supports" if no_outputs else "Metrics these files support"]
     for target in checked.targets:
         if target.metrics:
             lines.append(f"  + {target.title}: {', '.join(target.patterns)}")
@@ -298,7 +300,7 @@ def _advice(checked: Validation) -> str:
     if not checked.advice:
         return ""
     why, *ways = checked.advice
-    return "\n".join([f"No gold: {why}. Ways to go on:", *(f"  {one}" for one in ways)])
+    return "\n".join([f"No gold: {why}. Ways to go on:", *(f"  {way}" for way in ways)])
 
 
 def _verdict(checked: Validation) -> str:
@@ -427,7 +429,19 @@ def convert_command(
             columns=columns,
         )
     if as_json:
-        click.echo(json_text(_document(done)))
+        click.echo(
+            json_text(
+                {
+                    "schema": 1,
+                    "written": {
+                        role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()
+                    },
+                    "dropped": [asdict(loss) for loss in done.dropped],
+                    "outputs_left": done.outputs_not_written,
+                    "strays": done.unmatched_ids,
+                }
+            )
+        )
         return
     echo_err(*_messages(done))
 
@@ -440,18 +454,8 @@ def _messages(done: Conversion) -> list[str]:
             count = done.counts[role]
             by_path.setdefault(str(done.written[role]), []).append(f"{count} {role if count != 1 else role[:-1]}")
     messages = [f"wrote {path}: {' and '.join(counts)}" for path, counts in by_path.items()]
-    messages += [f"dropped: {one}" for one in done.dropped]
+    messages += [f"dropped: {loss}" for loss in done.dropped]
     if done.outputs_not_written:
         what = "1 output" if done.outputs_not_written == 1 else f"{done.outputs_not_written} outputs"
         messages.append(f"dropped: {what}; --outputs FILE writes them to a file of their own")
     return [*messages, unknown_ids_message(done.unmatched_ids)] if done.unmatched_ids else messages
-
-
-def _document(done: Conversion) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},
-        "dropped": [asdict(loss) for loss in done.dropped],
-        "outputs_left": done.outputs_not_written,
-        "strays": done.unmatched_ids,
-    }

@@ -222,14 +222,14 @@ def _repeated_options() -> list[str]:
     }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
-    words += [word for one in params["measures"] for word in ("--erag", one)]
+    words += [word for measure in params["measures"] for word in ("--erag", measure)]
     return words + [
         word for option, key in names.items() if params[key] is not None for word in (option, str(params[key]))
     ]
 
 
 def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) -> None:
-    from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_short, diagnosis_text, write_diagnosis
+    from ..report.diagnosis import diagnosis_short, write_diagnosis
 
     numbers, notes, correct = diagnosis.numbers, diagnosis.notes, diagnosis.correct
     assert numbers is not None
@@ -241,9 +241,7 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) 
             )  # fmt: skip
         echo_err(f"wrote {output}")
         output = None
-    run_ids = {label: outcome.record.run_id for label, outcome in diagnosis.outcomes.items()}
-    document = diagnosis_dict(numbers, correct, run_ids, notes)
-    markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
+    text = diagnosis.to_text()
     if is_short(form, output, every=every):
         from ..render.short import failed_samples, group_messages
         from .runs import gold_note
@@ -254,7 +252,7 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) 
             failed.append((label.removeprefix("arm="), counted))
         about = [("failed", "; ".join(group_messages(failed))), gold_note(diagnosis.arm_records)]
         text = diagnosis_short(numbers, correct, notes, about=about, commands=_NEXT).text()
-    write_out(render_document(form, document, markdown=markdown, text=text), output)
+    write_out(render_document(form, diagnosis.to_dict(), markdown=diagnosis.to_markdown(), text=text), output)
 
 
 # --- auepora replay --------------------------------------------------------------------------------------------------
@@ -300,7 +298,6 @@ def replay_command(
     """
     from ..errors import BadValueError
     from ..plan.prepare import prepare, read_plan
-    from ..render.terminal import blocks_text
     from ..runs.replay import swap_replay
     from ..runs.run import closing_system
     from ..runtime.secrets import Secrets
@@ -338,5 +335,5 @@ def replay_command(
     if report.outcome.ended != "finished":
         echo_err(f"Stopped: {report.outcome.message}; the same command resumes it", always=True)
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
-    text = blocks_text(report.blocks)
-    write_out(render_document(form, report.to_dict(), markdown=report.to_markdown(), text=text), output)
+    document = render_document(form, report.to_dict(), markdown=report.to_markdown(), text=report.to_text())
+    write_out(document, output)

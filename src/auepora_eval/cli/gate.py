@@ -56,7 +56,7 @@ junit_option = click.option(
 
 def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
-    sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
+    sources = [source for source in (plan.dataset, plan.outputs) if source is not None]
     read = [
         str(file) for source in sources for file in (source.path, source.corpus, source.nuggets) if file is not None
     ]
@@ -193,16 +193,17 @@ def gates_short(
     from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [(one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if one.is_doubtful]
+    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in ordered if outcome.is_doubtful]
+    listed = ordered[:_MOST_GATES]
     notes = [
-        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief}") for one in ordered[:_MOST_GATES]),
+        *((f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {outcome.brief}") for outcome in listed),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,
         ("flagged", "; ".join(group_messages(doubts))),
         *(("warning", warning) for warning in report.warnings[:_MOST_WARNINGS]),
         ("warnings", f"and {len(report.warnings) - _MOST_WARNINGS} more" * (len(report.warnings) > _MOST_WARNINGS)),
-        *(("note", one.note or "") for one in (report.sample_set, report.register) if one is not None),
+        *(("note", source.note or "") for source in (report.sample_set, report.register) if source is not None),
     ]
     against = "" if report.against is None else f", compared with {report.against}"
     return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", notes=notes, commands=commands)

@@ -201,7 +201,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     with open_store(store) as found:
         log = _correction_log(found, labels)
         chosen = [log.find(key) for key in ids] if ids else log.proposals(state="open")
-        log.check_acceptance(one.correction.id for one in chosen)
+        log.check_acceptance(proposal.correction.id for proposal in chosen)
         effects: list[RunEffect] = []
         for fingerprint, proposals in _by_dataset(chosen).items():
             records = runs_of_dataset(found, fingerprint)
@@ -246,7 +246,9 @@ def apply_command(
     with open_store(store) as found:
         log = _correction_log(found, labels)
         known = log.proposals()
-        chosen = [one for one in known if one.state == "open"] if every else [log.find(key) for key in ids]
+        chosen = (
+            [proposal for proposal in known if proposal.state == "open"] if every else [log.find(key) for key in ids]
+        )
         groups = _by_dataset(chosen) if chosen else dict.fromkeys(_by_dataset(known), ())
         effects: list[RunEffect] = []
         for fingerprint, proposals in groups.items():
@@ -256,11 +258,11 @@ def apply_command(
                 effects += apply_corrections(
                     found, log, fingerprint, names, by=person, records=records, progress=lambda *_: advance(1)
                 )
-        chosen = [log.find(one.correction.id) for one in chosen]
+        chosen = [log.find(proposal.correction.id) for proposal in chosen]
     _show_effects(effects, chosen, as_json=as_json, empty="nothing to apply")
     if chosen:
         echo_err("corrections of picked samples favour the runs whose errors were read; give the old values too")
-    elif count := sum(one.state == "open" for one in known):
+    elif count := sum(proposal.state == "open" for proposal in known):
         echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..io.grades import Grade, GradeKey, provenance_counts, provenance_path, read_grades, write_grades
+from ..io.grades import Grade, GradeKey, provenance_path, read_grades, write_grades
 from ..io.join import load_dataset, load_outputs
 from .console import echo, echo_err, json_text, quiet_option
 from .help_pages import Command
@@ -43,7 +43,6 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
-    from ..grades.relevance import RelevanceReport
     from ..judge.nuggets import NuggetReport
 
 
@@ -352,7 +351,7 @@ def relevance_command(
         usage = {} if session is None else {"judging": session.usage_log.total.to_dict()}
         echo(json_text({**report.to_dict(), "file": output, **usage}))
     else:
-        echo(_summary(report))
+        echo(report.to_text())
     if session is not None:
         echo_usage(session)
     if report.num_other_prompt:
@@ -369,22 +368,6 @@ def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
     from ..grades.human_grades import read_human_grades
 
     return {key: grade for path in paths for key, grade in read_human_grades(path).items()}
-
-
-def _summary(report: RelevanceReport) -> str:
-    from ..render.tables import table
-
-    levels = sorted({grade.grade for grade in report.grades})
-    rows = []
-    for by in provenance_counts(report.grades):
-        given = [grade.grade for grade in report.grades if grade.by == by]
-        rows.append([by, *(str(given.count(level)) for level in levels), str(len(given))])
-    headers = ["graded by", *map(str, levels), "all"]
-    lines = [table(rows, headers=headers, right=range(1, len(headers)))] if rows else ["nothing is graded"]
-    if report.failed:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(report.failed.items()))
-        lines.append(f"{report.num_failed:,} without a grade ({reasons})")
-    return "\n\n".join(lines)
 
 
 # --- auepora prefer --------------------------------------------------------------------------------------------------

@@ -377,7 +377,7 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
     draw = draw_pairs(pool, chosen, n, seed=seed)
     is_new = write_drawn_pairs(output, pool, draw)
     known = sum(pair.grade is not None for pair in draw.pairs)
-    queries = len({one.sample_id for one in draw.order})
+    queries = len({pair.sample_id for pair in draw.order})
     if as_json:
         counts = {"draw": draw.id, "pairs": len(draw.pairs), "known_before": known, "drawn": len(draw.order)}
         record = {"queries": queries, "metrics": list(draw.metrics), "seed": seed, "file": output}

@@ -76,9 +76,11 @@ def chosen_session(
 ) -> tuple[FormState, LabelFile]:
     """A session over samples that a person picked."""
     known = load_population(store, record.run_id).strata
-    for one in picked:
-        if one not in known:
-            raise BadValueError(f"{record.run_id} has no answer to sample '{one}'{did_you_mean(one, list(known))}")
+    for sample_id in picked:
+        if sample_id not in known:
+            raise BadValueError(
+                f"{record.run_id} has no answer to sample '{sample_id}'{did_you_mean(sample_id, list(known))}"
+            )
     sheet = replace(sheet, chosen=True)
     state = FormState(read_items(store, record.run_id, list(dict.fromkeys(picked))), scale, blind=blind)
     return restore_labels(state, sheet.labels_by_item(scale)), sheet
@@ -154,7 +156,7 @@ def adjudication_session(
     order = [sample_id for sample_id in store.sample_ids(run_id) if sample_id in previous]
     items = read_items(store, run_id, order, previous)
     if len(items) < len(previous):
-        missing = next(one for one in previous if one not in {item.sample_id for item in items})
+        missing = next(sample_id for sample_id in previous if sample_id not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
     before = sheet.labels_by_item(scale)
     sheet = replace(sheet, selections=previous_selections(about, read_all_draws(files).get(run_id, ())))

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -148,7 +148,16 @@ def crosscheck_command(cases: int, seed: int, peers: bool, model: str | None, as
     auepora crosscheck --no-peers --cases 1000 --json
     auepora crosscheck --model models/all-MiniLM-L6-v2
     """
-    from ..crosscheck import PEERS, TOLERANCE, merge_checks, model_checks, peer_checks, plain_checks, roc_checks
+    from ..crosscheck import (
+        DEFECTS,
+        PEERS,
+        TOLERANCE,
+        merge_checks,
+        model_checks,
+        peer_checks,
+        plain_checks,
+        roc_checks,
+    )
 
     echo_err("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
@@ -166,12 +175,24 @@ def crosscheck_command(cases: int, seed: int, peers: bool, model: str | None, as
     checks = merge_checks(checks)
     wrong = [check for check in checks if not check.agrees]
     if as_json:
-        _print_json(checks, absent)
+        document = {
+            "schema": 1,
+            "agree": all(check.agrees for check in checks),
+            "checks": [_check_document(check) for check in checks],
+            "not_installed": absent,
+            "known_defects": [asdict(defect) for defect in DEFECTS],
+        }
+        click.echo(json_text(document))
     else:
-        _print_table(checks)
+        rows = []
+        for check in sorted(checks, key=lambda check: (check.metric, check.against)):
+            state = "ok" if check.agrees else "DEVIATES"
+            rows.append([check.metric, check.against, str(check.cases), f"{check.largest:.1e}", state])
+        click.echo(table(rows, headers=["metric", "against", "cases", "largest deviation", ""], right=(2, 3)))
         for check in wrong:
             click.echo(f"deviates: {check.metric} against {check.against}: {check.worst_case}")
-        _print_defects()
+        defects = [[defect.peer, defect.metric, defect.what] for defect in DEFECTS]
+        click.echo(f"\n{table(defects, headers=['other tool', 'its', 'is left out: known defect'])}\n")
         if absent:
             click.echo(f"not installed: {', '.join(absent)}")
         less = " (1e-4 where a model computes)" if model is not None else ""
@@ -180,32 +201,6 @@ def crosscheck_command(cases: int, seed: int, peers: bool, model: str | None, as
         sys.exit(DEVIATES)
 
 
-def _print_table(checks: list[CrossCheck]) -> None:
-    rows = [
-        [check.metric, check.against, str(check.cases), f"{check.largest:.1e}", "ok" if check.agrees else "DEVIATES"]
-        for check in sorted(checks, key=lambda check: (check.metric, check.against))
-    ]
-    click.echo(table(rows, headers=["metric", "against", "cases", "largest deviation", ""], right=(2, 3)))
-
-
-def _print_defects() -> None:
-    from ..crosscheck import DEFECTS
-
-    rows = [[defect.peer, defect.metric, defect.what] for defect in DEFECTS]
-    click.echo(f"\n{table(rows, headers=['other tool', 'its', 'is left out: known defect'])}\n")
-
-
-def _print_json(checks: list[CrossCheck], absent: list[str]) -> None:
-    from ..crosscheck import DEFECTS
-
-    document = {
-        "schema": 1,
-        "agree": all(check.agrees for check in checks),
-        "checks": [
-            {**asdict(check), "largest": None if math.isinf(check.largest) else check.largest, "agrees": check.agrees}
-            for check in checks
-        ],
-        "not_installed": absent,
-        "known_defects": [asdict(defect) for defect in DEFECTS],
-    }
-    click.echo(json_text(document))
+def _check_document(check: CrossCheck) -> dict[str, Any]:
+    largest = None if math.isinf(check.largest) else check.largest
+    return {**asdict(check), "largest": largest, "agrees": check.agrees}

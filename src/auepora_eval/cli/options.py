@@ -309,8 +309,8 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
             records = store.runs(limit=200)
     except AueporaError:
         return []
-    names = [one for record in records for one in (record.run_id, record.name)]
-    return [one for one in dict.fromkeys(["latest", *names]) if one.startswith(incomplete)]
+    names = [name for record in records for name in (record.run_id, record.name)]
+    return [name for name in dict.fromkeys(["latest", *names]) if name.startswith(incomplete)]
 
 
 # --- results to stdout or to a file, in the format of its suffix -----------------------------------------------------

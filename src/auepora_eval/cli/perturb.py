@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from ..perturb.edits import LAYOUTS
 from ..perturb.queries import VariantCounts, Variants, perturb_queries
+from ..render.html import pluralize
 from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import refuse_input_as_output
@@ -127,7 +129,17 @@ def command(
             raise BadValueError(f"no variant could be made of the questions in {dataset} ({reasons})")
         save_jsonl_dataset(made, output)
     if as_json:
-        click.echo(json_text(_document(made, output)))
+        document = {
+            "schema": 1,
+            "written": output,
+            "samples": len(made),
+            "variants": sum(counts.made for counts in made.counts.values()),
+            "perturbed": made.bases,
+            "variants_left": made.variants_left,
+            "without_query": made.without_query,
+            "kinds": {name: asdict(counts) for name, counts in made.counts.items()},
+        }
+        click.echo(json_text(document))
         return
     echo_err(*_messages(made, output))
 
@@ -184,14 +196,14 @@ def _perturbers(
 def _messages(made: Variants, output: str) -> list[str]:
     """Messages about what was written and what was left out."""
     total = sum(counts.made for counts in made.counts.values())
-    messages = [f"wrote {output}: {_number(len(made), 'sample')}, {total} of them variants"]
+    messages = [f"wrote {output}: {pluralize(len(made), 'sample')}, {total} of them variants"]
     for name, counts in made.counts.items():
         rest = _left_out(counts)
-        messages.append(f"{name}: {_number(counts.made, 'variant')}" + (f"; left out: {rest}" if rest else ""))
+        messages.append(f"{name}: {pluralize(counts.made, 'variant')}" + (f"; left out: {rest}" if rest else ""))
     if made.variants_left:
-        messages.append(f"not perturbed: {_number(made.variants_left, 'variant')} that the dataset had already")
+        messages.append(f"not perturbed: {pluralize(made.variants_left, 'variant')} that the dataset had already")
     if made.without_query:
-        messages.append(f"not perturbed: {_number(made.without_query, 'sample')} without a query")
+        messages.append(f"not perturbed: {pluralize(made.without_query, 'sample')} without a query")
     return messages
 
 
@@ -202,22 +214,3 @@ def _left_out(counts: VariantCounts) -> str:
         f"failed ({counts.failure})": counts.failed,
     }
     return ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _document(made: Variants, output: str) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "schema": 1,
-        "written": output,
-        "samples": len(made),
-        "variants": sum(counts.made for counts in made.counts.values()),
-        "perturbed": made.bases,
-        "variants_left": made.variants_left,
-        "without_query": made.without_query,
-        "kinds": {name: asdict(counts) for name, counts in made.counts.items()},
-    }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
+from ..store.connect import default_store
 from .console import quiet_option
 from .help_pages import Command
-from .options import complete_run, open_store, output_format, render_document, store_option, write_out
+from .options import complete_run, output_format, refuse_input_as_output, render_document, store_option, write_out
 
 
 @click.command(name="plan-size", cls=Command)
@@ -73,29 +72,22 @@ def command(
     auepora plan-size --delta 0.05 --power 0.9 baseline latest
     auepora plan-size --delta 0.03 latest -m llm_correctness --questions 200
     """
-    from ..render.markdown import blocks_markdown
-    from ..render.terminal import blocks_text
-    from ..runs.pilot import SizeRequest, assumed_pilot, metric_size, read_pilot, size_blocks
+    from ..runs.pilot import plan_size
 
     no_csv = "sizes cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)
-    if len(runs) > 2:
-        raise click.UsageError("a pilot is one run or two runs")
     if metrics and not runs:
         raise click.UsageError("-m names a metric of a pilot: give a run")
-    request = SizeRequest(delta, power, alpha, questions, question_cost, correlation)
-    names: list[str] = []
-    shown = "without a pilot"
-    if runs:
-        with open_store(store, output=output) as found:
-            records = [found.find(run) for run in runs]
-            pilot = list(read_pilot(found, records, request, metrics))
-        names = [record.name for record in records]
-        shown = f"from the pilot {' and '.join(names)}, {records[-1].num_samples:,} questions"
-    else:
-        pilot = list(assumed_pilot(request))
-    sizes = [metric_size(one, request, labels=bool(metrics) or place == 0) for place, one in enumerate(pilot)]
-    document = {**asdict(request), "runs": names, "metrics": [asdict(size) for size in sizes]}
-    blocks = size_blocks(sizes, request, shown, details=bool(metrics) or not runs)
-    text = render_document(form, document, markdown=blocks_markdown(blocks), text=blocks_text(blocks))
-    write_out(text, output)
+    refuse_input_as_output(output, [default_store(store)])
+    size = plan_size(
+        delta,
+        runs,
+        metrics=metrics,
+        store=default_store(store),
+        power=power,
+        alpha=alpha,
+        questions=questions,
+        question_cost=question_cost,
+        correlation=correlation,
+    )
+    write_out(render_document(form, size.to_dict(), markdown=size.to_markdown(), text=size.to_text()), output)

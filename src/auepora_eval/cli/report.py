@@ -14,7 +14,7 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .console import echo, echo_err, quiet_option
 from .help_pages import Command
-from .judge_options import judgement_lines
+from .judgements import judgement_lines
 from .options import complete_run, open_store, raw_csv, raw_option, store_option
 from .runs import run_dict
 

@@ -189,9 +189,9 @@ def command(
         request = StopRequest(judges.settings.stop, is_explicit=is_explicit, proceed=continue_judging)
         with ScoringProgress() as line:
             results = rescore(
-                found,
                 record,
                 specs,
+                store=found,
                 conventions=rules,
                 match=match or way,
                 slices=slices or None,

@@ -55,7 +55,8 @@ from .score import PRESETS
 if TYPE_CHECKING:
     from ..core.results import Results
     from ..core.types import TargetCategory
-    from ..runs.run import RunCallbacks, RunOutcome
+    from ..runs.outcome import RunOutcome
+    from ..runs.run import RunCallbacks
     from ..systems.calls import Stop
 
 # --- ``--perturb``: run the system of a plan at each rate, and print the curve ---------------------------------------
@@ -439,7 +440,7 @@ def _finish_run(outcome: RunOutcome) -> None:
             echo_err(f"wrote {outcome.report}")
         elsewhere = _store_argument(outcome.store)
         echo_err(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
-        if any(result.details.get("judging", {}).get("failed") for result in outcome.results or ()):
+        if any(result.details.judging.get("failed") for result in outcome.results or ()):
             echo_err(f"auepora show {record.run_id} --failures{elsewhere} shows why answers were not judged")
         problem = None if outcome.results is None else run_failure(outcome.results)
         if problem is not None:

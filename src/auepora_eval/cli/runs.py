@@ -120,16 +120,16 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
     labels = {record.run_id: record.name for record in records}
     listed = [
         {
-            "recorded_at": one.recorded_at.isoformat(),
-            "kind": one.kind,
-            "dataset": names.get(one.fingerprint),
-            "fingerprint": one.fingerprint,
-            "runs": list(one.runs),
-            "metrics": list(one.metrics),
-            "verdicts": one.body.get("verdicts") or {},
+            "recorded_at": decision.recorded_at.isoformat(),
+            "kind": decision.kind,
+            "dataset": names.get(decision.fingerprint),
+            "fingerprint": decision.fingerprint,
+            "runs": list(decision.runs),
+            "metrics": list(decision.metrics),
+            "verdicts": decision.body.get("verdicts") or {},
         }
-        for one in reversed(recorded)
-        if dataset is None or names.get(one.fingerprint) == dataset
+        for decision in reversed(recorded)
+        if dataset is None or names.get(decision.fingerprint) == dataset
     ][:limit]
     if as_json:
         write_out(json_text(listed), None)
@@ -143,14 +143,14 @@ def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, s
 
     rows = [
         [
-            format_time(datetime.fromisoformat(one["recorded_at"])),
-            one["dataset"] or one["fingerprint"][:12],
-            one["kind"],
-            ", ".join(f"{labels[run]} ({run})" if run in labels else run for run in one["runs"]),
-            ", ".join(_verdict_text(name, found) for name, found in one["verdicts"].items())
-            or ("not decided yet" if one["kind"] in DESIGNS else ""),
+            format_time(datetime.fromisoformat(decision["recorded_at"])),
+            decision["dataset"] or decision["fingerprint"][:12],
+            decision["kind"],
+            ", ".join(f"{labels[run]} ({run})" if run in labels else run for run in decision["runs"]),
+            ", ".join(_verdict_text(name, found) for name, found in decision["verdicts"].items())
+            or ("not decided yet" if decision["kind"] in DESIGNS else ""),
         ]
-        for one in listed
+        for decision in listed
     ]
     return table(rows, headers=["recorded", "dataset", "kind", "runs", "verdicts"])
 

@@ -227,7 +227,7 @@ def command(
     else:
         assert dataset is not None
         if columns is not None or outputs_columns is not None:
-            if parts is not None or any(is_sharded(one) for one in (dataset, outputs) if one is not None):
+            if parts is not None or any(is_sharded(path) for path in (dataset, outputs) if path is not None):
                 raise click.UsageError("--columns goes with one DATASET file and one of OUTPUTS, and without --parts")
             is_split = False
         else:

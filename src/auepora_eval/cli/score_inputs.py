@@ -357,7 +357,7 @@ def wants_shards(
     """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
     sample_format, outputs_format = formats
 
-    paths = [one for one in (dataset, outputs) if one is not None]
+    paths = [path for path in (dataset, outputs) if path is not None]
     many = [path for path in paths if is_sharded(path) and not _is_one_dataset(path, sample_format)]
     if (many or parts is not None) and corpus:
         raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")

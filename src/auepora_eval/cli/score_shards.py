@@ -102,9 +102,9 @@ class ShardInput(ScoreInput):
             gold=self.gold,
             **common,
         )
-        for one in opened:
-            if one.read:
-                echo_err(f"{one.read:,} of {self.total:,} samples were read from the checkpoint {self.parts}")
+        for checkpoint in opened:
+            if checkpoint.read:
+                echo_err(f"{checkpoint.read:,} of {self.total:,} samples were read from the checkpoint {self.parts}")
         return results
 
     def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
@@ -13,9 +13,6 @@ from ..render.short import MAX_LINES, WIDTH, ShortForm, group_messages, grouped_
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text, text_width
 from .judge_options import run_failure
-
-if TYPE_CHECKING:
-    pass
 
 _TITLES = ("metric", "value", "95 % interval", "mean of (samples)")
 _LEAST_NOTE = 20
@@ -46,11 +43,11 @@ def results_short(
     listed = chosen or [*(first[name] for name in _FIRST if name in first), *results]
     rows: list[Row] = []
     doubts: list[tuple[str, str]] = []
-    for one in {one.name: one for one in listed}.values():
-        ends = one.interval if one.defined else None
-        name, is_doubtful = display_name(one), bool(ends and (one.details.get("interval") or {}).get("flags"))
+    for result in {result.name: result for result in listed}.values():
+        ends = result.interval if result.defined else None
+        name, is_doubtful = display_name(result), bool(ends and result.details.interval.flags)
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
-        rows.append([name, rounded(one.known_value, ends), interval, result_note(one)])
+        rows.append([name, rounded(result.known_value, ends), interval, result_note(result)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
     long_notes = _cut_notes(rows)
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
@@ -59,7 +56,7 @@ def results_short(
         ("flagged", "; ".join(group_messages(doubts))),
         *(("mean of", note) for note in long_notes),
         ("gold", (results.gold_match or {}).get("sentence")),
-        *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
+        *((name, _groups_text(result, name)) for result in listed[:1] for name in result.slices),
         *(("warning", warning) for warning in [script_note(results), *grouped_warnings(results)]),
         *notes,
         ("not shown", f"{len(results) - len(rows)} of {len(results)} metrics" * (len(rows) < len(results))),

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from getpass import getuser
 from itertools import chain, groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ from ..store.records import RunRecord, conventions_label, plan_conventions
 from ..store.runs import RunStore, result_summaries
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
+from .judge_options import usage_text
+from .judgements import failure_text, judge_failures, judgements_text, sample_judgements
 from .options import (
     ALL_TABLES,
     complete_run,
@@ -306,20 +308,21 @@ def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> l
     from ..labels.batch_plans import labels_folder
 
     accepted = CorrectionLog(labels_folder(store)).accepted(record.fingerprint)
-    return [{**one.to_dict(), "text": one.describe()} for one in accepted if one.sample_id == sample_id]
+    found = [correction for correction in accepted if correction.sample_id == sample_id]
+    return [{**correction.to_dict(), "text": correction.describe()} for correction in found]
 
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -> list[dict[str, Any]]:
     """The rank at which an output hits each gold unit, and how."""
     gold = gold_units(sample, match)
     ranks = gold_ranks(gold, [item.doc for item in output.retrieved], match)
-    return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
+    return [{"doc_id": unit.doc_id, "rank": at.rank, "by": at.by} for unit, at in zip(gold, ranks, strict=True)]
 
 
 def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingProxyType({})) -> Report:
     """The question, its gold, each output with its documents, scores and judgements; ``labels``: of metrics."""
     sample = document["sample"]
-    gold = {_id(one) for one in sample.get("relevant_docs") or ()}
+    gold = {_id(document) for document in sample.get("relevant_docs") or ()}
     facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
     facts += [("same fact", ", ".join(ids)) for ids in sample.get("relevant_groups") or ()]
     reference = sample.get("reference_answer")
@@ -327,13 +330,14 @@ def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingPro
         facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
     if sample.get("labels"):
         facts.append(("labels", _short(sample["labels"])))
-    facts += [("gold correction", _short(f"{one['text']}, by {one['by']}")) for one in document.get("corrections", ())]
+    for correction in document.get("corrections", ()):
+        facts.append(("gold correction", _short(f"{correction['text']}, by {correction['by']}")))
     blocks: list[Block] = [DefinitionList(facts)]
     every_rank = document.get("gold_ranks") or [None for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):
         blocks += _output_blocks(output, gold, ranks)
         repeat = output.get("repeat", 0)
-        blocks += _span_blocks(output, [one for one in document.get("spans") or () if one["repeat"] == repeat])
+        blocks += _span_blocks(output, [span for span in document.get("spans") or () if span["repeat"] == repeat])
     rows: list[Row] = [
         [_label(name, labels), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
@@ -373,12 +377,12 @@ def _span_blocks(output: dict[str, Any], spans: list[dict[str, Any]]) -> Iterato
     response = output.get("response")
     answer = _response_text(response) if response else ""
     rows: list[Row] = []
-    for name, several in groupby(spans, key=lambda one: str(one["metric"])):
+    for name, several in groupby(spans, key=itemgetter("metric")):
         marked, at = "", 0
-        for one in several:
-            text = answer[one["start"] : one["end"]]
-            marked, at = f"{marked}{answer[at : one['start']]}⟦{text}⟧", one["end"]
-            rows.append([name, f"{one['start']}-{one['end']}", f"{one['probability']:.2f}", _short(text)])
+        for span in several:
+            text = answer[span["start"] : span["end"]]
+            marked, at = f"{marked}{answer[at : span['start']]}⟦{text}⟧", span["end"]
+            rows.append([name, f"{span['start']}-{span['end']}", f"{span['probability']:.2f}", _short(text)])
         yield DefinitionList([(name, _short(marked + answer[at:]))])
     if rows:
         yield simple_table(["metric", "characters", TableColumn("probability", number=True), "unsupported"], rows)
@@ -471,7 +475,7 @@ def queries_command(
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
         labels = default_labels(found.label)
-        records = [found.find(one) for one in (run, run_b) if one is not None]
+        records = [found.find(name) for name in (run, run_b) if name is not None]
         table = QueryTable([RunColumns(found, record) for record in records], partial(find_sample_set, labels))
         matching = chosen.rows(table)
         if samples is not None and (missing := table.sample_set(samples).missing(table.ids)):
@@ -601,19 +605,20 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
         write_out(render_page(form, chosen.to_dict(), lambda: _set_page(chosen)), output)
         return
     found = []
-    for one in sample_set_names(labels):
+    for set_name in sample_set_names(labels):
         try:
-            found.append(load_sample_set(labels, one))
+            found.append(load_sample_set(labels, set_name))
         except DataFileError as error:
             echo_err(f"Warning: {error}")
-    documents = [{**one.to_dict(), "ids": len(one.ids)} for one in found]
+    documents = [{**sample_set.to_dict(), "ids": len(sample_set.ids)} for sample_set in found]
     write_out(render_page(form, documents, lambda: _sets_page(found)), output)
 
 
 def _sets_page(found: list[SampleSet]) -> Report:
-    rows: list[Row] = [
-        [one.name, f"{one.count:,}", one.created or "", ", ".join(one.runs), _short(one.reason)] for one in found
-    ]
+    rows: list[Row] = []
+    for sample_set in found:
+        runs, reason = ", ".join(sample_set.runs), _short(sample_set.reason)
+        rows.append([sample_set.name, f"{sample_set.count:,}", sample_set.created or "", runs, reason])
     number = TableColumn("samples", number=True)
     columns: list[TableColumn | str] = ["set", number, "saved", "selected by outcomes of", "reason"]
     empty = Prose("no sets; `auepora queries RUN --where CONDITION --save NAME` saves one")
@@ -621,19 +626,19 @@ def _sets_page(found: list[SampleSet]) -> Report:
     return Report("Sets of samples", "", ReportVerdict(""), [ReportSection("sets", "", blocks)])
 
 
-def _set_page(one: SampleSet) -> Report:
+def _set_page(sample_set: SampleSet) -> Report:
     facts = [
-        ("reason", one.reason),
-        ("search", one.search),
-        ("conditions", ", ".join(one.where)),
-        ("selected by outcomes of", ", ".join(one.runs) or "no run"),
-        ("saved", " by ".join(filter(None, [one.created, one.created_by]))),
+        ("reason", sample_set.reason),
+        ("search", sample_set.search),
+        ("conditions", ", ".join(sample_set.where)),
+        ("selected by outcomes of", ", ".join(sample_set.runs) or "no run"),
+        ("saved", " by ".join(filter(None, [sample_set.created, sample_set.created_by]))),
     ]
     blocks: list[Block] = [DefinitionList([(name, _short(text)) for name, text in facts if text])]
-    blocks.append(simple_table(["sample"], [[sample_id] for sample_id in one.ids[:MAX_LISTED_IDS]]))
-    if one.count > MAX_LISTED_IDS:
-        blocks.append(Prose(f"... and {one.count - MAX_LISTED_IDS:,} more; --json has all"))
-    title = f"{one.name}: {one.count:,} samples"
+    blocks.append(simple_table(["sample"], [[sample_id] for sample_id in sample_set.ids[:MAX_LISTED_IDS]]))
+    if sample_set.count > MAX_LISTED_IDS:
+        blocks.append(Prose(f"... and {sample_set.count - MAX_LISTED_IDS:,} more; --json has all"))
+    title = f"{sample_set.name}: {sample_set.count:,} samples"
     return Report(title, "", ReportVerdict(""), [ReportSection("set", "", blocks)])
 
 

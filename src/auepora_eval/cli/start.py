@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..core.registry import Spec
     from ..core.types import TargetCategory
     from ..plan.starter import Purpose
-    from ..runs.run import RunOutcome
+    from ..runs.outcome import RunOutcome
 
 
 # --- auepora demo ----------------------------------------------------------------------------------------------------

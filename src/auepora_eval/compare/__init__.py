@@ -21,7 +21,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,3 +79,19 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
     globals()[name] = value
     return value
+
+
+class _CallablePackage(ModuleType):
+    """This package, which is also the function ``auepora_eval.compare``."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., CompareReport]:
+        from .runs import compare_runs
+
+        return compare_runs
+
+    def __call__(self, a: str, b: str, **options: Any) -> CompareReport:
+        return self.__wrapped__(a, b, **options)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

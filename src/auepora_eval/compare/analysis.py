@@ -78,9 +78,9 @@ def metric_notes(given: ComparisonInput, reading: RunPairScores, interval: Inter
         what = "sample" if reading.used.sum() == 1 else "cluster of samples"
         notes.append(f"one {what} cannot tell")
     if given.margin is not None and is_unbounded(interval) and not reading.identical:
-        notes.append("no two differences are unlike, so nothing bounds what another sample would show")
+        notes.append("all differences are equal, so nothing bounds what another sample would show")
     if given.definition.reducer is not None and not reading.has_test:
-        notes.append("its samples hang together, so there is no interval and no test")
+        notes.append("no interval and no test: the score depends on all samples together")
     alone = reading.used & ~reading.both
     if reading.has_test and alone.any():
         notes.append(
@@ -572,7 +572,7 @@ class Analysis:
             downgrade = "skewed"
         if pair.definition.direction is None and verdict == "inconclusive" and given.withheld != "no_direction":
             downgrade = downgrade or "no_direction"
-            notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
+            notes.append("classes have no order: its proportion can differ, and no sample is won or lost")
         if pair.is_fillable:
             ends = [look.pair(place).delta for look in others]
             bounds = (min(ends), max(ends)) if np.isfinite(ends).all() else None

@@ -258,12 +258,12 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
         return None
     if len(set(repeats)) > 1:
         times = " and ".join(str(count) for count in repeats)
-        return f"it is no mean, and the runs asked unequally often ({times} times); compare runs with equal repeats"
+        return f"it is not a mean, and the runs asked unequally often ({times} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
         scores = run.with_scores(result).scores
         if not isinstance(scores, Scores) or scores.repeats is None:
             return (
-                f"it is no mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
+                f"it is not a mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
                 f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
             )
     return None

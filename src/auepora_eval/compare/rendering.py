@@ -515,12 +515,10 @@ def guardrails_table(board: Leaderboard) -> list[Block]:
 
 def count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
     """How many metrics have each verdict; one that a longer list alone raised is not better."""
-    counts = dict.fromkeys(("better", "worse", "equal", _LONGER, "open"), 0)
+    counts = dict.fromkeys(("better", "worse", "equal", _LONGER, "inconclusive"), 0)
     for comparison in primary:
         verdict: str = comparison.verdict
-        if verdict == "inconclusive":
-            verdict = "open"
-        elif verdict == "better" and comparison.longer_list is not None:
+        if verdict == "better" and comparison.longer_list is not None:
             verdict = _LONGER
         counts[verdict] += 1
     return counts

@@ -558,8 +558,8 @@ def golden_report(
 
 
 def compare_runs(
-    run_id_a: str,
-    run_id_b: str,
+    a: str,
+    b: str,
     *,
     store: Store = None,
     golden: Golden | None = None,
@@ -583,9 +583,20 @@ def compare_runs(
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
     documents that golden answers may cite: the path of a corpus, or its ids. ``samples`` restricts the comparison to a
     set of samples. ``guardrails`` are metrics that must not get worse, with the largest loss that is allowed.
+    ``store`` is an open store or its path, ``metrics`` selects some. ``strict_chunker_version`` refuses runs with other
+    chunks, ``other_dataset`` allows another dataset; ``adjust`` says how p-values are adjusted, ``seed`` is that of
+    resampling. B is judged against A.
+
+    Returns:
+        A report with a verdict per metric; ``print`` shows the conclusion first.
+
+    Example:
+        >>> report = compare("baseline", "candidate", store="runs.sqlite")
+        >>> report.metrics[0].name, report.metrics[0].verdict
+        ('recall@1', 'equal')
     """
     with open_store(store) as opened:
-        record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
+        record_a, record_b = opened.find(a), opened.find(b)
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
         answers = outputs_cache(opened)
@@ -627,6 +638,9 @@ def compare_runs(
         metrics=board.comparisons,
         **board.findings(),
     )
+
+
+compare = compare_runs
 
 
 # --- the split of a difference into a part from retrieval and a part from generation ---------------------------------

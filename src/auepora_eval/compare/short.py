@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from ..features.matching import MATCH_WORDS
-from ..render.blocks import Cell, Row, Table, TableColumn, simple_table
+from ..render.blocks import Block, Cell, DefinitionList, Prose, Row, Table, TableColumn, simple_table
 from ..render.short import (
     ShortForm,
     failed_samples,
@@ -23,6 +23,7 @@ from .queries import QueryChange
 from .rendering import (
     comparison_summary,
     count_verdicts,
+    failure_notes,
     kinds_sentence,
     matching_note,
     register_note,
@@ -79,6 +80,14 @@ def comparison_short(
     return ShortForm(_conclusion(board, problems), tables, notes=notes, commands=commands)
 
 
+def comparison_blocks(report: CompareReport) -> list[Block]:
+    """The comparison of two runs as it is printed: without what only their store knows."""
+    board = Leaderboard.of_pair(report)
+    notes = [("runs", _runs_text(board)), *_against_notes(board), *(("note", note) for note in board.notes)]
+    pairs = [(name, text) for name, text in notes if text]
+    return [Prose(_conclusion(board, failure_notes(report))), _primary_table(board), DefinitionList(pairs)]
+
+
 def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     """The verdict on the primary metrics, and what speaks against it."""
     summary = comparison_summary(board)
@@ -86,7 +95,6 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     if not primary or len(board.run_ids) > 2:
         return "; ".join([summary.sentence.rstrip("."), *problems])
     counts = count_verdicts(primary)
-    counts["inconclusive"] = counts.pop("open")
     word = summary.outcome.capitalize()
     if summary.outcome == "open" and (counts["better"] or counts["worse"]):
         word = "Mixed"

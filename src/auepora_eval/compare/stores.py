@@ -244,7 +244,7 @@ _RANKING_KEYS = (
 )
 _ANSWER_KEYS = ("model", "prompt_version")
 _SHOWN = 60
-_UNKNOWN = "not said"
+_UNKNOWN = "unknown"
 
 
 def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple[int, int] = (0, 0)) -> list[str]:
@@ -292,7 +292,7 @@ def chunker_version(record: RunRecord) -> str | None:
 def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]:
     if record.status is RunStatus.FINISHED:
         return []
-    stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(
+    stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is in progress"}.get(
         record.status, f"is {record.status.value}"
     )
     if not missing:

@@ -15,6 +15,8 @@ from ..core.conventions import Match
 from ..core.frames import ColumnKind, FrameColumn, make_frame
 from ..core.results import to_json_value
 from ..core.types import FrameKind
+from ..render.block_report import BlockReport
+from ..render.blocks import Block
 from ..render.short import decimals
 from ..render.tables import format_value
 from ..stats.intervals import Floats, Ints
@@ -22,7 +24,8 @@ from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
-"""The module that renders comparisons for notebooks; imported only when one is shown."""
+SHORT_FORM = "auepora_eval.compare.short"
+"""Modules that render comparisons; imported only when one is shown."""
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
 DowngradeReason = Literal[
     "measure_failures",
@@ -302,7 +305,7 @@ class ComparisonFindings:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareReport(ComparisonFindings):
+class CompareReport(ComparisonFindings, BlockReport):
     """The comparison of two runs."""
 
     run_a: str
@@ -338,6 +341,11 @@ class CompareReport(ComparisonFindings):
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison document as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def blocks(self) -> list[Block]:
+        """The conclusion in one sentence, the primary metrics and notes."""
+        blocks: list[Block] = import_module(SHORT_FORM).comparison_blocks(self)
+        return blocks
 
     def _repr_html_(self) -> str:
         """The rendering in a notebook: a table of differences, and a chart of them."""

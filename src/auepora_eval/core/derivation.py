@@ -223,6 +223,15 @@ def format_number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.{_DIGITS}g}"
 
 
+def attempt_text(repeat: int) -> str:
+    """Which of several judgements of the same request, counted from 0: ``judged again (2nd attempt)``."""
+    number = repeat + 1
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    if number // 10 == 1:
+        suffix = "th"
+    return f"judged{' again' * bool(repeat)} ({number}{suffix} attempt)"
+
+
 def quote_text(text: str) -> str:
     """A string within a sentence: in quotation marks, truncated where it is long."""
     return f"“{text}”" if len(text) <= _MAX_QUOTED else f"“{text[:_MAX_QUOTED]}…” ({len(text):,} characters)"

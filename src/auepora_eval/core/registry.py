@@ -223,7 +223,20 @@ _loaded: set[str] = set()
 
 
 def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) -> Callable[[ClassT], ClassT]:
-    """Register a metric class under ``name``; ``at`` and ``keys`` are the options that its name carries."""
+    """Register a metric class under ``name``; ``at`` and ``keys`` are the options that its name carries.
+
+    Returns:
+        A decorator for the class.
+
+    Example:
+        >>> @register("answer_words")
+        ... class AnswerWords(SampleMetric):
+        ...     target = TargetCategory.GENERATION_CORRECTNESS
+        ...     def score_one(self, sample, output):
+        ...         return Score(float(len(output.response.text.split()) > 2))
+        >>> evaluate(samples, outputs, ["answer_words"])[0].value
+        0.0
+    """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise MetricDefinitionError(f"a metric cannot be called {name!r}: letters, digits and underscores alone")
 
@@ -372,6 +385,17 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
     A class that is not registered is given by its import path, ``metric("my_metrics:StartsUpper")``: the module is
     searched in the current folder (in the plan's folder for a plan) and among the installed packages.
     Besides its own options a metric takes ``conventions``, any single convention (``min_relevance=2``) and ``as``.
+
+    Args:
+        spec: A name, a mapping with options, or a metric.
+        options: Options of the metric.
+
+    Returns:
+        The metric.
+
+    Example:
+        >>> str(metric("recall@5").signature)
+        'recall@5|empty:skip|v1'
     """
     if isinstance(spec, Metric):
         if options:

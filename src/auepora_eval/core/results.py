@@ -64,6 +64,10 @@ class Results(list[MetricResult]):
     def __str__(self) -> str:
         return self.to_markdown()
 
+    def to_text(self) -> str:
+        """The same table as ``print`` shows."""
+        return self.to_markdown()
+
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """The results document (schema 1). What is not defined is ``None``, never a number."""
         document: dict[str, Any] = {

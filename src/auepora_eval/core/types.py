@@ -208,6 +208,11 @@ class MetricResult:
     interval: tuple[float, float] | None = None
     slices: dict[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """``recall@5 0.8300, 0.7500 to 0.9000``."""
+        value = f"{self.name} {self.value:.4f}" if self.defined else f"{self.name} n/a"
+        return value if self.interval is None else "{}, {:.4f} to {:.4f}".format(value, *self.interval)
+
     @property
     def known_value(self) -> float | None:
         """The value; ``None`` where no sample counts."""

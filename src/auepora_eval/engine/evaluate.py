@@ -411,6 +411,23 @@ def evaluate(
 
     ``match`` is how gold is matched with retrieved documents: by ``"id"``, ``"span"``, ``"text"`` or ``"parent"``, or
     ``"auto"``, which decides by what samples and outputs contain. By default the conventions say it.
+
+    Args:
+        samples: The samples.
+        outputs: One per sample, or by sample id.
+        metrics: Names, mappings with options, or metrics.
+        conventions: A preset, or conventions.
+        batch_size: Samples per batch.
+        keep_scores: Whether the results keep the scores of samples.
+        run: Facts about the run for metrics that need them.
+        progress: Called with the number of newly scored samples.
+
+    Returns:
+        A list of results, one per metric, with ``by_name``.
+
+    Example:
+        >>> evaluate(samples, outputs, ["recall@1"]).by_name["recall@1"].value
+        0.5
     """
     evaluation = Evaluation(
         metrics,
@@ -473,6 +490,18 @@ def evaluate_stream(
 
     Metrics that pair samples, or break results down by group (``needs_all``), are the exception: their scores are kept
     internally, since a variant may come long after its parent.
+
+    Args:
+        pairs: Samples with their outputs.
+        metrics: As for ``evaluate``; so are ``conventions``, ``slices``, ``executor``, ``workers``, ``batch_size``,
+            ``run``, ``judging`` and ``progress``.
+
+    Returns:
+        The results, as ``evaluate`` gives them.
+
+    Example:
+        >>> evaluate_stream(zip(samples, outputs), ["recall@1"])[0].value
+        0.5
     """
     evaluation = Evaluation(
         metrics,
@@ -640,6 +669,17 @@ def evaluate_rankings(
 
     A ranking of ``None`` is a missing output, gold of ``None`` a query that was not annotated. ``ids`` name the queries
     (their numbers by default). Given as mappings from query id, the queries of ``gold`` are scored.
+
+    Args:
+        ranked: The returned ids of each query.
+        metrics: As for ``evaluate``; so are ``conventions`` and ``keep_scores``.
+
+    Returns:
+        The results, as ``evaluate`` gives them.
+
+    Example:
+        >>> evaluate_rankings([["a"], ["b"]], [["a", "c"], ["c", "b"]], ["mrr"])[0].value
+        0.75
     """
     evaluation = Evaluation(metrics, conventions, keep_scores=keep_scores)
     if isinstance(gold, Mapping) != isinstance(ranked, Mapping):

@@ -124,6 +124,18 @@ def pool_outputs(
     ignored. The queries are in the order of the samples; the documents of a query are ordered by a hash of ``seed``,
     query and document, which does not reveal run or rank. ``judged`` are known grades: documents with a grade carry it,
     or are left out with ``new_only``.
+
+    Args:
+        samples: The samples.
+        runs: Outputs by sample id, by the name of their run.
+
+    Returns:
+        The documents to grade, with counts.
+
+    Example:
+        >>> pool = pool_outputs(samples, {"a": [("q1", outputs[0]), ("q2", outputs[1])]})
+        >>> sorted({document.doc_id for document in pool.documents})
+        ['ada', 'notes']
     """
     check_options(pool_outputs, {"depth": depth})
     if not runs:

@@ -29,6 +29,8 @@ from ..judge.ratings import (
     run_repeats,
 )
 from ..judge.session import JudgeSession, run_judging
+from ..render.block_report import BlockReport
+from ..render.blocks import Block, Prose, Row, TableColumn, simple_table
 from ..runtime.secrets import Secrets
 from .pool import PooledDocument
 
@@ -40,7 +42,7 @@ _MAX_PENDING = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RelevanceReport:
+class RelevanceReport(BlockReport):
     """The result of grading a pool."""
 
     grades: tuple[Grade, ...]
@@ -58,6 +60,20 @@ class RelevanceReport:
     def num_failed(self) -> int:
         """Number of documents without a grade."""
         return sum(self.failed.values())
+
+    def blocks(self) -> list[Block]:
+        """The numbers of grades by who gave them and by level, and of documents without a grade."""
+        levels = sorted({grade.grade for grade in self.grades})
+        rows: list[Row] = []
+        for by in provenance_counts(self.grades):
+            given = [grade.grade for grade in self.grades if grade.by == by]
+            rows.append([by, *(str(given.count(level)) for level in levels), str(len(given))])
+        numbers = [TableColumn(name, number=True) for name in (*map(str, levels), "all")]
+        blocks: list[Block] = [simple_table(["graded by", *numbers], rows) if rows else Prose("nothing is graded")]
+        if self.failed:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(self.failed.items()))
+            blocks.append(Prose(f"{self.num_failed:,} without a grade ({reasons})"))
+        return blocks
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON object."""

@@ -115,7 +115,7 @@ def _queries(path: Path, judged: dict[str, dict[str, int]], problems: Problems) 
             continue
         warn_repeated_keys(path, number, line, problems)
         if query.id in found:
-            message = f"query {quote_text(query.id)} comes twice; each id may come once"
+            message = f"query {quote_text(query.id)} occurs twice; each id may come once"
             problems.add(path, number, message, kind=DuplicateIdError)
         elif query.id in judged:
             found[query.id] = query

@@ -387,7 +387,7 @@ ResultT = TypeVar("ResultT")
 def encode_samples(
     samples: Iterable[EvaluationSample], encode: Callable[[EvaluationSample], ResultT]
 ) -> Iterator[ResultT]:
-    """Encode each sample; one that cannot be written, or an id that comes twice, is an error that names the sample."""
+    """Encode each sample; one that cannot be written, or an id that occurs twice, is an error that names the sample."""
     return encode_each("sample", ((sample.sample_id, (sample,)) for sample in samples), encode)
 
 
@@ -409,7 +409,7 @@ def encode_each(
         except LineError as error:
             raise BadValueError(f"{owner} {sample_id!r} cannot be written: {error}") from error
         if sample_id in seen:
-            raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
+            raise DuplicateIdError(f"sample_id {sample_id!r} occurs twice; each id may come once in a file")
         seen.add(sample_id)
         yield encoded
 

@@ -182,7 +182,7 @@ class Corpus(AbstractContextManager["Corpus"]):
         if not row.id:
             problems.add(self.path, number, "field 'doc_id' (or '_id') is missing")
         elif row.id in self._indexes:
-            message = f"doc_id {quote_text(row.id)} comes twice; each document may come once"
+            message = f"doc_id {quote_text(row.id)} occurs twice; each document may come once"
             problems.add(self.path, number, message, kind=DuplicateIdError)
         else:
             return row

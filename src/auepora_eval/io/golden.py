@@ -294,7 +294,7 @@ def _record(sample: EvaluationSample) -> dict[str, Any]:
             raise LineError(f"the relevance of {doc['doc_id']!r} is not 1, and golden queries have no levels")
         place = {key: doc[key] for key in ("parent_id", "span") if key in doc}
         if spans.setdefault(doc["doc_id"], place) != place:
-            raise LineError(f"{doc['doc_id']!r} comes twice, in different places")
+            raise LineError(f"{doc['doc_id']!r} occurs twice, in different places")
     if any(spans.values()):
         record["spans"] = {chunk: place for chunk, place in spans.items() if place}
     return record | {key: value for key, value in (("labels", labels), ("metadata", metadata)) if value}

@@ -248,6 +248,17 @@ def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[Ev
     """The samples with the graded documents of a qrels file as gold, and those of grade 0 as candidates.
 
     A sample that is not in the file has no gold. Existing documents of a sample keep their texts.
+
+    Args:
+        samples: The samples.
+        qrels: A qrels file.
+
+    Returns:
+        New samples.
+
+    Example:
+        >>> [len(sample.relevant_docs) for sample in with_gold(samples, "qrels.txt")]
+        [1, 1]
     """
     rows, by_query = list(samples), _grades_by_query(qrels)
     if rows and not any(sample.sample_id in by_query for sample in rows):
@@ -522,7 +533,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
     def _apply(self, number: int, entry: Correction | CorrectionEvent) -> None:
         if isinstance(entry, Correction):
             if entry.id in self._proposals:
-                raise LineError(f"proposal {entry.id!r} comes twice")
+                raise LineError(f"proposal {entry.id!r} occurs twice")
             self._proposals[entry.id] = Proposal(entry, line=number)
             return
         if entry.correction not in self._proposals:

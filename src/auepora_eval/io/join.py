@@ -201,7 +201,7 @@ class OutputJoin:
         self._in_memory = {}
         for read in itertools.chain([upcoming], self._outputs):
             if self._in_memory.setdefault(read.sample_id, read) is not read:
-                message = f"{self._path}: sample_id {read.sample_id!r} comes twice; each id may come once"
+                message = f"{self._path}: sample_id {read.sample_id!r} occurs twice; each id may come once"
                 raise DuplicateIdError(message, path=self._path, line=read.line)
 
     def unmatched_ids(self) -> list[str]:
@@ -456,6 +456,18 @@ def load_dataset(
 
     With a ``corpus``, documents without text get its texts; with a file of ``nuggets``, samples get those of their
     ids.
+
+    Args:
+        path: A file or folder.
+        name: Of the dataset; by default that of the file.
+
+    Returns:
+        The samples, as a sequence with a name.
+
+    Example:
+        >>> dataset = load_dataset("data.jsonl")
+        >>> dataset.name, len(dataset)
+        ('data', 2)
     """
     path = Path(path)
     with _open_corpus_join(corpus) as corpus_join, gc_paused():

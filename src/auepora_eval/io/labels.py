@@ -519,7 +519,7 @@ def read_nuggets(path: str | Path) -> list[NuggetTopic]:
     for topic in iter_nuggets(path):
         key = topic.qid, str([topic.extra.get(name) for name in ("run_id", "docid")])
         if key in seen:
-            message = f"{path}: qid {topic.qid!r} comes twice; each question may come once"
+            message = f"{path}: qid {topic.qid!r} occurs twice; each question may come once"
             raise DuplicateIdError(message, path=path)
         seen.add(key)
         topics.append(topic)
@@ -559,7 +559,7 @@ class NuggetsById:
         self._by_id: dict[str, list[dict[str, str]]] = {}
         for topic in topics:
             if topic.qid in self._by_id:
-                raise DuplicateIdError(f"{self._where}: qid {topic.qid!r} comes twice; each question may come once")
+                raise DuplicateIdError(f"{self._where}: qid {topic.qid!r} occurs twice; each question may come once")
             self._by_id[topic.qid] = [replace(nugget, assignment=None).to_dict() for nugget in topic.nuggets]
         self._unused = dict.fromkeys(self._by_id)
 

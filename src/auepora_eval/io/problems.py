@@ -566,7 +566,7 @@ class UniqueIds:
                 self._records[sample_id] = record
             return True
         first = self._lines[sample_id]
-        where = "comes twice" if first is None else f"is already on line {first}"
+        where = "occurs twice" if first is None else f"is already on line {first}"
         if sample_id in self._records:
             where = f"is already that of record {self._records[sample_id]}"
         message = f"sample_id {sample_id!r} {where}; each id may come once{hint}"

@@ -147,6 +147,8 @@ _COLUMN_WORDS = {
     "query": re.compile("query|question|input|prompt", re.IGNORECASE),
 }
 """Parts of the names of columns, by what such a column probably contains."""
+_ID = re.compile("(^|[^a-z])id$", re.IGNORECASE)
+"""The name of a column of ids, which is neither a question nor an answer."""
 
 
 def example_columns(columns: Iterable[str]) -> str:
@@ -155,7 +157,7 @@ def example_columns(columns: Iterable[str]) -> str:
     >>> example_columns(["Question", "Expected answer"]), example_columns(["Frage", "Antwort"])
     ("'query=Question,reference=Expected answer'", 'query=Frage,response=Antwort')
     """
-    free = [name for name in columns if "," not in name and "=" not in name]
+    free = [name for name in columns if "," not in name and "=" not in name and not _ID.search(name)]
     found: dict[str, str] = {}
     for role, words in _COLUMN_WORDS.items():
         named = [name for name in free if words.search(name)]

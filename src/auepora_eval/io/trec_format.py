@@ -81,7 +81,7 @@ def load_topics(path: str | Path) -> dict[str, str]:
         if not tab or not query:
             raise DataFileError(path, number, f"expected an id, a tab and a text, found {quote_text(query or text)}")
         if query in texts:
-            raise DataFileError(path, number, f"query {quote_text(query)} comes twice; each id may come once")
+            raise DataFileError(path, number, f"query {quote_text(query)} occurs twice; each id may come once")
         texts[query] = text.strip()
     return texts
 
@@ -184,6 +184,19 @@ def evaluate_trec(
     """Score a TREC run against TREC qrels, as ``evaluate_rankings`` would.
 
     If Arrow reads both files (extra ``parquet``), documents are compared as columns without creating Python strings.
+
+    Args:
+        qrels: Judgements in TREC format.
+        run: A run in TREC format.
+        metrics: As for ``evaluate``; so are ``conventions`` and ``keep_scores``.
+        reader: ``auto``, or the reader to use.
+
+    Returns:
+        The results, as ``evaluate`` gives them.
+
+    Example:
+        >>> evaluate_trec("qrels.txt", "run.txt", ["mrr"])[0].value
+        0.5
     """
     return read_trec(qrels, run, reader=reader).evaluate(metrics, conventions=conventions, keep_scores=keep_scores)
 

@@ -59,7 +59,7 @@ def warn_repeated_keys(
     if not problems.collect_all:
         return
     for key in repeated_keys(data):
-        message = f"field {quote_text(key)} comes twice in its object; the last one counts"
+        message = f"field {quote_text(key)} occurs twice in its object; the last one counts"
         problems.warnings.add(f"repeated {key}", message, path=path, line=line, record=record)
 
 

@@ -15,9 +15,9 @@ from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, JudgeError
+from ..render.block_report import BlockReport
 from ..render.blocks import Block, DefinitionList, Details, Prose
 from ..render.markdown import blocks_markdown
-from ..render.terminal import blocks_text
 from ..stats.intervals import Interval, Ints, interval_ends, mean_interval
 from ..stats.permutation import sign_flips
 from .critic import Critic, JudgeClient, JudgePolicy, MemberReply, decides
@@ -58,7 +58,7 @@ class QueryPreference:
 
 
 @dataclass(frozen=True, slots=True)
-class PreferenceReport:
+class PreferenceReport(BlockReport):
     """How often the answers of B were preferred to those of A."""
 
     names: tuple[str, str]
@@ -135,13 +135,10 @@ class PreferenceReport:
 
     def to_markdown(self) -> str:
         """The report as Markdown."""
-        return blocks_markdown([self._details()], level=1) + "\n"
+        return blocks_markdown(self.blocks(), level=1) + "\n"
 
-    def to_text(self) -> str:
-        """The report for a terminal."""
-        return blocks_text([self._details()])
-
-    def _details(self) -> Details:
+    def blocks(self) -> list[Block]:
+        """The verdict, and the counts behind it."""
         a, b = self.names
         counts = self.counts
         rows = [
@@ -162,7 +159,7 @@ class PreferenceReport:
             text = "The judge favours a position. Both orders were asked, so that neither system gains by it."
             blocks.append(Prose(text))
         blocks.append(Prose(f"Judged by {self.critic} with the prompt {self.prompt}."))
-        return Details(f"{b} against {a}: {_VERDICT_WORDS[self.verdict]}", blocks, is_open=True)
+        return [Details(f"{b} against {a}: {_VERDICT_WORDS[self.verdict]}", blocks, is_open=True)]
 
 
 _VERDICT_WORDS = {"better": "preferred", "worse": "not preferred", "inconclusive": "inconclusive"}

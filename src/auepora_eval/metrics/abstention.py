@@ -214,7 +214,7 @@ _BAD_EXPECTATION = "bad_expectation"
 @register("negative_rejection_rate")
 @dataclass(frozen=True)
 class NegativeRejectionRate(RefusalMetric):
-    r"""Share of unanswerable questions that the system declines to answer: the recall of its refusals.
+    r"""Proportion of unanswerable questions that the system declines to answer: the recall of its refusals.
 
     .. math:: |R \cap U| / |U|
 
@@ -249,7 +249,7 @@ class NegativeRejectionRate(RefusalMetric):
 @register("over_refusal_rate")
 @dataclass(frozen=True)
 class OverRefusalRate(RefusalMetric):
-    r"""Share of answerable questions that the system nevertheless declines to answer.
+    r"""Proportion of answerable questions that the system nevertheless declines to answer.
 
     .. math:: |R \cap A| / |A|
 
@@ -278,7 +278,7 @@ class OverRefusalRate(RefusalMetric):
 @register("rejection_precision")
 @dataclass(frozen=True)
 class RejectionPrecision(RefusalMetric):
-    r"""Share of refusals that were right: of the questions the system declined, those that have no answer.
+    r"""Proportion of refusals that were right: of the questions the system declined, those that have no answer.
 
     .. math:: |R \cap U| / |R|
 
@@ -397,7 +397,7 @@ class RejectionF1(RefusalMetric):
 @register("refusal_correctness")
 @dataclass(frozen=True)
 class RefusalCorrectness(RefusalMetric):
-    r"""Share of the queries that should be refused, because no document is expected for them, that were refused.
+    r"""Proportion of the queries that should be refused, because no document is expected for them, that were refused.
 
     .. math:: |R \cap E| / |E|
 

@@ -56,7 +56,7 @@ _RETRIEVAL_CAUSES = ("not_returned", "below_cut")
 @register("failure_attribution", at="k")
 @dataclass(frozen=True)
 class FailureAttribution(RefusalDetectionMetric):
-    r"""Share of the wrong answers for which the retriever is to blame; details tell the share of every cause.
+    r"""Proportion of the wrong answers for which the retriever is to blame; details tell the proportion of every cause.
 
     .. math:: |\{w : \text{no relevant document among the first } k\}| \,/\, |\{w\}|
 

@@ -266,7 +266,7 @@ class AlceMetric(CitationSupportMetric):
 @register("citation_support_recall")
 @dataclass(frozen=True)
 class CitationSupportRecall(AlceMetric):
-    r"""Share of the answer's sentences that the documents they cite support, taken together.
+    r"""Proportion of the answer's sentences that the documents they cite support, taken together.
 
     .. math:: |\{s : C_s \ne \emptyset \wedge C_s \models s\}| \,/\, |S|
 
@@ -288,7 +288,7 @@ class CitationSupportRecall(AlceMetric):
 @register("citation_support_precision")
 @dataclass(frozen=True)
 class CitationSupportPrecision(AlceMetric):
-    r"""Share of the answer's citations that belong to a supported sentence and are needed there.
+    r"""Proportion of the answer's citations that belong to a supported sentence and are needed there.
 
     .. math:: |\{(s, c) : C_s \models s \,\wedge\, c \text{ is needed}\}| \,/\, \sum_s |C_s|
 
@@ -408,7 +408,7 @@ class WeightedSupportRecall(TrecMetric):
 @register("nugget_recall")
 @dataclass(frozen=True)
 class NuggetRecall(VerdictMetric):
-    r"""Share of a question's nuggets, the facts of a good answer, that the answer contains.
+    r"""Proportion of a question's nuggets, the facts of a good answer, that the answer contains.
 
     .. math:: \sum_i w_i \cdot a_i \,/\, \sum_i w_i
 

@@ -237,7 +237,7 @@ def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:
 @register("citation_gold_precision")
 @dataclass(frozen=True)
 class CitationGoldPrecision(CitationGoldMetric):
-    r"""Share of the cited documents that are relevant.
+    r"""Proportion of the cited documents that are relevant.
 
     .. math:: |C \cap G| \,/\, |C|
 
@@ -259,7 +259,7 @@ class CitationGoldPrecision(CitationGoldMetric):
 @register("citation_gold_recall")
 @dataclass(frozen=True)
 class CitationGoldRecall(CitationGoldMetric):
-    r"""Share of the relevant documents that are cited.
+    r"""Proportion of the relevant documents that are cited.
 
     .. math:: |C \cap G| \,/\, |G|
 

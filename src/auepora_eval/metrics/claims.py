@@ -404,7 +404,7 @@ class EvidenceClaimMetric(ContextClaimMetric):
 @register("claim_faithfulness")
 @dataclass(frozen=True)
 class ClaimFaithfulness(EvidenceClaimMetric):
-    r"""Share of the answer's claims that the retrieved documents support.
+    r"""Proportion of the answer's claims that the retrieved documents support.
 
     .. math:: |\{c \in \text{answer} : \text{documents support } c\}| / |\text{answer}|
 
@@ -455,7 +455,7 @@ class _ReferencedGrounding(EvidenceClaimMetric):
 @register("claim_hallucination")
 @dataclass(frozen=True)
 class ClaimHallucination(_ReferencedGrounding):
-    r"""Share of the answer's claims that neither the reference nor the retrieved documents support: made up.
+    r"""Proportion of the answer's claims that neither the reference nor the retrieved documents support: made up.
 
     .. math:: |\{c \in \text{answer} : \text{neither reference nor documents support } c\}| / |\text{answer}|
 
@@ -473,7 +473,8 @@ class ClaimHallucination(_ReferencedGrounding):
 @register("self_knowledge")
 @dataclass(frozen=True)
 class SelfKnowledge(_ReferencedGrounding):
-    r"""Share of the answer's claims that are right, by the reference, although no retrieved document supports them.
+    r"""Proportion of the answer's claims that are right, by the reference, although no retrieved document
+    supports them.
 
     .. math:: |\{c \in \text{answer} : \text{reference supports } c, \text{ documents do not}\}| / |\text{answer}|
 
@@ -492,7 +493,7 @@ class SelfKnowledge(_ReferencedGrounding):
 @register("noise_sensitivity")
 @dataclass(frozen=True)
 class NoiseSensitivity(ContextClaimMetric):
-    r"""Share of the answer's claims that are wrong, by the reference, and come from the retrieved documents.
+    r"""Proportion of the answer's claims that are wrong, by the reference, and come from the retrieved documents.
 
     .. math:: |\{c \in \text{answer} : \text{a document supports } c, \text{ the reference does not}\}| /
         |\text{answer}|
@@ -582,7 +583,7 @@ class ReferenceClaimMetric(ClaimMetric):
 @register("claim_precision")
 @dataclass(frozen=True)
 class ClaimPrecision(ReferenceClaimMetric):
-    r"""Share of the answer's claims that the reference answer supports.
+    r"""Proportion of the answer's claims that the reference answer supports.
 
     .. math:: |\{c \in \text{answer} : \text{reference supports } c\}| / |\text{answer}|
 
@@ -606,7 +607,7 @@ class ClaimPrecision(ReferenceClaimMetric):
 @register("claim_recall")
 @dataclass(frozen=True)
 class ClaimRecall(ReferenceClaimMetric):
-    r"""Share of the reference's claims that the answer supports.
+    r"""Proportion of the reference's claims that the answer supports.
 
     .. math:: |\{c \in \text{reference} : \text{answer supports } c\}| / |\text{reference}|
 
@@ -711,7 +712,7 @@ class _ReferenceContextMetric(ContextClaimMetric):
 @register("claim_context_recall", at="k")
 @dataclass(frozen=True)
 class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
-    r"""Share of the reference's claims that the first k retrieved documents support.
+    r"""Proportion of the reference's claims that the first k retrieved documents support.
 
     .. math:: |\{c \in \text{reference} : \text{documents support } c\}| / |\text{reference}|
 
@@ -729,7 +730,7 @@ class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
 @register("claim_context_precision", at="k")
 @dataclass(frozen=True)
 class ClaimContextPrecision(_ReferenceContextMetric):
-    r"""Share of the first k retrieved documents that support at least one claim of the reference.
+    r"""Proportion of the first k retrieved documents that support at least one claim of the reference.
 
     .. math:: |\{d : d \text{ supports a claim of the reference}\}| / |\text{documents}|
 

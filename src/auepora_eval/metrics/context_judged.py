@@ -282,7 +282,7 @@ class JudgedContextPrecision(_JudgedContext):
 @register("judged_context_relevance", at="k")
 @dataclass(frozen=True)
 class JudgedContextRelevance(_JudgedContext):
-    r"""Share of the sentences in the first k retrieved documents that are needed to answer the question.
+    r"""Proportion of the sentences in the first k retrieved documents that are needed to answer the question.
 
     .. math:: |\{s \in \text{documents} : s \text{ is needed}\}| / |\text{documents}|
 

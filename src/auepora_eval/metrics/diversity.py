@@ -119,7 +119,8 @@ class _DistinctFold(Fold):
 @register("distinct_n")
 @dataclass(frozen=True)
 class DistinctN(TokenizedMetric, AnswerMetric):
-    r"""Share of different n-grams among all n-grams of all answers: low where answers repeat each other or themselves.
+    r"""Proportion of different n-grams among all n-grams of all answers: low where answers repeat each other or
+    themselves.
 
     .. math:: |\{\text{n-grams}\}| / |\text{n-grams}|
 

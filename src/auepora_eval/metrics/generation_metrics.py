@@ -63,11 +63,11 @@ RougeLAnswer = RougeL
 
 
 class SupportCoverage(ClientMetric, grounding.SupportCoverage):
-    """Share of the answer's content words that the documents have."""
+    """Proportion of the answer's content words that the documents have."""
 
 
 class SupportDensity(ClientMetric, grounding.SupportDensity):
-    """Share of the answer's words that the documents have."""
+    """Proportion of the answer's words that the documents have."""
 
 
 class HallucinationRate(ClientMetric, grounding.HallucinationRate):

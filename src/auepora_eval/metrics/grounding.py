@@ -120,7 +120,7 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
 @register("evidence_overlap")
 @dataclass(frozen=True)
 class EvidenceOverlapFaithfulness(_SupportMetric):
-    r"""Share of the answer's n-grams that occur in the evidence.
+    r"""Proportion of the answer's n-grams that occur in the evidence.
 
     .. math:: |\{g \in \text{answer} : g \in \text{evidence}\}| / |\text{answer}|
 
@@ -175,7 +175,7 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
 @register("support_density")
 @dataclass(frozen=True)
 class SupportDensity(_SupportMetric):
-    r"""Share of all words of the answer that occur in the retrieved documents.
+    r"""Proportion of all words of the answer that occur in the retrieved documents.
 
     .. math:: |\{w \in \text{answer} : w \in \text{documents}\}| / |\text{answer}|
 
@@ -195,7 +195,7 @@ class SupportDensity(_SupportMetric):
 @register("hallucination_rate")
 @dataclass(frozen=True)
 class HallucinationRate(SupportDensity):
-    r"""Share of all words of the answer that do not occur in the retrieved documents: 1 - `support_density`.
+    r"""Proportion of all words of the answer that do not occur in the retrieved documents: 1 - `support_density`.
 
     .. math:: 1 - |\{w \in \text{answer} : w \in \text{documents}\}| / |\text{answer}|
 
@@ -224,7 +224,7 @@ class HallucinationRate(SupportDensity):
 @register("support_coverage")
 @dataclass(frozen=True)
 class SupportCoverage(_SupportMetric):
-    r"""Share of the answer's content words that occur in the retrieved documents.
+    r"""Proportion of the answer's content words that occur in the retrieved documents.
 
     .. math:: |\{w \in \text{content}(\text{answer}) : w \in \text{documents}\}| / |\text{content}(\text{answer})|
 

@@ -22,6 +22,7 @@ from ..core.derivation import (
     DerivationBuilder,
     ExplainContext,
     SampleJudgement,
+    attempt_text,
     format_number,
     quote_text,
 )
@@ -587,7 +588,7 @@ class StatementMetric(RepeatedJudgementMetric):
         self.add_input_steps(steps, sample, output, [evaluation for _, evaluation, _ in judged])
         for repeat, evaluation, rating in judged:
             if len(judged) > 1:
-                steps.add_step(f"Judged for the {repeat + 1}. time:")
+                steps.add_step(f"{attempt_text(repeat).capitalize()}:")
             self.add_result_steps(steps, evaluation, rating)
         values = [self.combine(rating.values) for _, _, rating in judged]
         return add_mean_step(steps, values) if len(values) > 1 else steps.finish_with_value(self.name, values[0])

@@ -134,7 +134,7 @@ class MRRAtK(OrderMetric):
 @register("r_precision")
 @dataclass(frozen=True)
 class RPrecision(RankingMetric):
-    r"""Share of the first |G| positions that hold a relevant document: precision and recall where they meet.
+    r"""Proportion of the first |G| positions that hold a relevant document: precision and recall where they meet.
 
     .. math:: |G \cap R_{|G|}| / |G|
     """
@@ -357,11 +357,11 @@ def precision_values(batch: Batch, k: int | None, rules: Conventions, view: Rank
 @register("recall", at="k")
 @dataclass(frozen=True)
 class RecallAtK(CutOffMetric):
-    r"""Share of the relevant documents that are among the first k.
+    r"""Proportion of the relevant documents that are among the first k.
 
     .. math:: |G \cap R_k| / |G|
 
-    Every school agrees on it for binary gold; they differ only in queries with nothing relevant.
+    The same in all conventions for binary gold; they differ only in queries with nothing relevant.
     """
 
     positions: ClassVar[UnitPositions] = "reached"
@@ -406,7 +406,7 @@ class _PrecisionMetric(CutOffMetric):
 @register("precision", at="k")
 @dataclass(frozen=True)
 class PrecisionAtK(_PrecisionMetric):
-    r"""Share of the first k positions that hold a relevant document.
+    r"""Proportion of the first k positions that hold a relevant document.
 
     .. math:: |G \cap R_k| / \min(k, |R|)
 
@@ -512,7 +512,7 @@ class HitRateAtK(CutOffMetric):
 @register("recall_doc", at="k")
 @dataclass(frozen=True)
 class RecallDocAtK(RecallAtK):
-    r"""Share of the relevant documents of which any chunk is among the first k.
+    r"""Proportion of the relevant documents of which any chunk is among the first k.
 
     .. math:: |D \cap \text{parents}(R_k)| / |D|
 
@@ -649,7 +649,7 @@ class AQWV(RankingMetric):
 @register("empty_result_rate")
 @dataclass(frozen=True)
 class EmptyResultRate(ConfiguredMetric):
-    r"""Share of queries for which nothing at all was returned.
+    r"""Proportion of queries for which nothing at all was returned.
 
     .. math:: [\,|R| = 0\,]
 

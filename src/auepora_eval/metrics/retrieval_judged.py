@@ -80,8 +80,8 @@ class BPref(RankingMetric):
 @register("judged", at="k")
 @dataclass(frozen=True)
 class JudgedAtK(RankingMetric):
-    r"""Share of the first k positions that holds a judged document: the coverage of the judgements behind the other
-    metrics.
+    r"""Proportion of the first k positions that holds a judged document: the coverage of the judgements behind the
+    other metrics.
 
     .. math:: |J \cap R_k| / \min(k, |R|)
 
@@ -120,7 +120,7 @@ class JudgedAtK(RankingMetric):
 @register("accuracy", at="k")
 @dataclass(frozen=True)
 class AccuracyAtK(RankingMetric):
-    r"""Share of the candidates on the right side of the cut: relevant ones within k, non-relevant ones outside.
+    r"""Proportion of the candidates on the right side of the cut: relevant ones within k, non-relevant ones outside.
 
     .. math:: \frac{TP + TN}{|C \cup G|}
 

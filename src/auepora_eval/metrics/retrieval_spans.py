@@ -113,7 +113,7 @@ class SpanMetric(ConfiguredMetric):
 @register("span_recall", at="k")
 @dataclass(frozen=True)
 class SpanRecallAtK(SpanMetric):
-    r"""Share of the gold passages' characters that the first k chunks cover.
+    r"""Proportion of the gold passages' characters that the first k chunks cover.
 
     .. math:: |C(G) \cap C(R_k)| / |C(G)|
 
@@ -133,7 +133,7 @@ class SpanRecallAtK(SpanMetric):
 @register("span_precision", at="k")
 @dataclass(frozen=True)
 class SpanPrecisionAtK(SpanMetric):
-    r"""Share of the characters of the first k chunks that lie in a gold passage.
+    r"""Proportion of the characters of the first k chunks that lie in a gold passage.
 
     .. math:: |C(G) \cap C(R_k)| / |C(R_k)|
 

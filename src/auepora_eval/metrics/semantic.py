@@ -515,7 +515,7 @@ def _plain_mean(found: PairCosines) -> Score:
 @register("nli_grounding")
 @dataclass(frozen=True)
 class NliGrounding(EvidenceMetric, AnswerMetric):
-    r"""Share of the answer's sentences that the retrieved documents entail, by an NLI model.
+    r"""Proportion of the answer's sentences that the retrieved documents entail, by an NLI model.
 
     .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
 

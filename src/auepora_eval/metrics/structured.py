@@ -206,7 +206,7 @@ class LabelAccuracy(AnnotatedMetric):
 @register("field_accuracy")
 @dataclass(frozen=True)
 class FieldAccuracy(AnnotatedMetric):
-    r"""Share of the expected fields that the structured answer contains with an equal value.
+    r"""Proportion of the expected fields that the structured answer contains with an equal value.
 
     .. math:: |\{f \in F : \text{given}_f = \text{expected}_f\}| \,/\, |F|
 

@@ -382,7 +382,7 @@ class ContextTokens(_DocumentTokens, SampleMetric):
 @register("recall_in_tokens", at="budget")
 @dataclass(frozen=True)
 class RecallInTokens(_DocumentTokens):
-    r"""Share of the relevant documents among those that fit into a budget of tokens.
+    r"""Proportion of the relevant documents among those that fit into a budget of tokens.
 
     .. math:: |G \cap R_b| / |G|
 

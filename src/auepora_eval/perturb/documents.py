@@ -42,7 +42,7 @@ KINDS = {
     "counterfactual": "in the relevant ones a false answer stands in place of the right one",
     "empty": "nothing is returned",
     "shuffle": "the order is random",
-    "duplicate": "documents come twice",
+    "duplicate": "documents occur twice",
     "inject": "an adversarial document is among them",
 }
 """The perturbations of a ranking, with their descriptions."""

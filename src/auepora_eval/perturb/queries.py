@@ -261,6 +261,20 @@ def perturb_queries(
 
     Samples that are variants already are not perturbed, unless ``variants_too``. ``only_variants`` leaves out the
     given samples. ``concurrency`` is the number of questions in flight per perturber.
+
+    Args:
+        samples: The samples.
+        perturbers: Perturbers, or functions of a question and a random generator.
+        seed: Of all draws.
+
+    Returns:
+        The samples, with ``counts``.
+
+    Example:
+        >>> def lower(query, rng):
+        ...     return query.lower()
+        >>> [sample.query for sample in perturb_queries(samples[:1], lower)]
+        ['Who wrote it?', 'who wrote it?']
     """
     rows = list(samples)
     check_samples(rows)

@@ -269,7 +269,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"key {quote_text(key)} comes twice in one object; each may come once")
+            raise ValueError(f"key {quote_text(key)} occurs twice in one object; each may come once")
         found[key] = value
     return found
 

@@ -38,7 +38,6 @@ from ..render.blocks import (
 )
 from ..render.charts.queries import causes_chart
 from ..render.html import interval_ends, value_text
-from ..render.markdown import blocks_markdown
 from ..render.short import ShortForm, rounded
 from ..render.terminal import blocks_text
 from ..runtime.files import write_text
@@ -186,16 +185,6 @@ def diagnosis_short(
     causes, arms = causes_table(numbers, short=True), arms_table(numbers, short=True)
     listed = [*about, *advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
     return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], notes=listed, commands=commands)
-
-
-def diagnosis_text(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:
-    """The diagnosis for a terminal."""
-    return blocks_text(diagnosis_blocks(numbers, correct, notes))
-
-
-def diagnosis_markdown(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:
-    """The diagnosis as Markdown."""
-    return blocks_markdown(diagnosis_blocks(numbers, correct, notes))
 
 
 def diagnosis_dict(

@@ -34,11 +34,13 @@ from ..engine.repeats import join_scores
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.grades import CorrectedGold, CorrectionLog
 from ..judge.metric import judged_parts
+from ..render.block_report import BlockReport
 from ..render.blocks import (
     Block,
     Bullets,
     Code,
     DefinitionList,
+    Details,
     Prose,
     Report,
     ReportSection,
@@ -122,7 +124,7 @@ class QueryExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(BlockReport):
     """The explanation of a stored metric, and of one query if requested."""
 
     run_id: str
@@ -136,6 +138,12 @@ class Explanation:
     """The sequential test, if the metric was judged until a verdict."""
     two_stage: Mapping[str, Any] | None = None
     """The corrected mean and the draw, if the metric was judged in two stages."""
+
+    def blocks(self) -> list[Block]:
+        """The card and the reduction, or the derivation of one query."""
+        report = explanation_report(self)
+        sections = [Details(section.title, section.blocks, is_open=True) for section in report.sections]
+        return [Prose(report.title), *sections, Bullets(report.verdict.points)]
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a JSON-compatible dictionary."""
@@ -421,6 +429,17 @@ def explain(
     Everything is recomputed from the store and compared with the stored value. ``name`` may be a signature.
     ``metrics`` are objects of unregistered metrics. With ``models``, models are called again; judges never are.
     ``corrections`` are those of the labels folder, for a result with corrected gold.
+
+    Args:
+        store: An open store, or the path or URL of one.
+        run: A run, named as ``RunStore.find`` takes it.
+
+    Returns:
+        The explanation; ``print`` shows it.
+
+    Example:
+        >>> explain("runs.sqlite", "baseline", "recall@1").card.name
+        'recall@1'
     """
     if not isinstance(store, RunStore):
         with RunStore.open(store, create=False) as opened:
@@ -612,7 +631,7 @@ def _card_sections(card: Card) -> list[ReportSection]:
     return [
         _section("The number", [DefinitionList([fact for fact in facts if fact[1]])]),
         _section("Its choices", _table(("choice", "value", "which means"), choices) if choices else []),
-        _section("The samples it stands on", _sample_blocks(card)),
+        _section("The samples it is based on", _sample_blocks(card)),
         _section("", list(map(_prose, card.notes))),
     ]
 

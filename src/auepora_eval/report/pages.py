@@ -199,6 +199,19 @@ def write_report(
     put before the others. Runs are named as in ``RunStore.find``: an id or its prefix, a name, ``latest``. The HTML is
     self-contained: no network, no other file. Of more than 20,000 queries it lists a part, unless ``all_queries`` is
     set; its numbers are over all queries in any case.
+
+    Args:
+        runs: One or more runs.
+        path: The file to write.
+        store: An open store, or the path or URL of one; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
+        title: Of the report.
+
+    Returns:
+        The path of the file.
+
+    Example:
+        >>> write_report(["baseline", "candidate"], "report.md", store="runs.sqlite").name
+        'report.md'
     """
     path = Path(path)
     with open_store(store) as opened, gc_paused():

@@ -58,7 +58,19 @@ ANSWERS = (
 
 
 def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
-    """Every metric with its interval, by target; several runs are grouped by metric."""
+    """Every metric with its interval, by target; several runs are grouped by metric.
+
+    Args:
+        results: Results, or results by the name of their run.
+        title: Of the chart.
+
+    Returns:
+        A chart, which a notebook shows; ``save`` writes it.
+
+    Example:
+        >>> plot_results(evaluate(samples, outputs, ["recall@1"])).to_svg()[:4]
+        '<svg'
+    """
     if isinstance(results, Mapping):
         names = dict.fromkeys(result.name for result in chain.from_iterable(results.values()))
         rows = []
@@ -301,15 +313,16 @@ class Curve:
 
 def curve_text(curve: Curve) -> str:
     """A table with a row per metric and level: value, interval, a drawing of both, the change from the base."""
-    return blocks_text(_curve_blocks(curve, drawn=True))
+    return blocks_text(curve_blocks(curve, drawn=True))
 
 
 def curve_markdown(curve: Curve) -> str:
     """The same as a Markdown table, without drawings."""
-    return blocks_markdown(_curve_blocks(curve, drawn=False))
+    return blocks_markdown(curve_blocks(curve, drawn=False))
 
 
-def _curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
+def curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
+    """A row per metric and level; ``drawn`` adds a drawing of each interval."""
     columns = [
         TableColumn(curve.column),
         TableColumn("value", number=True),
@@ -391,6 +404,18 @@ def plot_comparison(
     """Every metric's difference with its interval and verdict, by target; refused metrics with their reason.
 
     With ``exploratory_below``, metrics that are not primary follow below a line, where a list of metrics is given.
+
+    Args:
+        report: A comparison.
+        names: Of the runs.
+        title: Of the chart.
+
+    Returns:
+        A chart, which a notebook shows; ``save`` writes it.
+
+    Example:
+        >>> plot_comparison(compare("baseline", "candidate", store="runs.sqlite")).to_svg()[:4]
+        '<svg'
     """
     if isinstance(report, CompareReport):
         return forest_plot(report, names=names, title=title)

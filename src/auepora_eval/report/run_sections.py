@@ -547,7 +547,7 @@ def cards_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         for name, (run, result) in latest_results.items()
     ]
     lead = (
-        "Open a metric to see its formula, its conventions and the samples it stands on. "
+        "Open a metric to see its formula, its conventions and the samples it is based on. "
         "`auepora explain` derives the score of any single query step by step."
     )
     return ReportSection("cards", "What the numbers are", [DetailsGrid(cards)], lead)

@@ -141,7 +141,21 @@ class PlotKind:
 
 
 def plot_runs(kind: str, runs: Sequence[str], *, store: Store = None, metrics: Sequence[str] = ()) -> Chart:
-    """A chart of stored runs; ``KINDS`` has the kinds. Runs are named as in ``RunStore.find``."""
+    """A chart of stored runs; ``KINDS`` has the kinds. Runs are named as in ``RunStore.find``.
+
+    Args:
+        kind: A kind of chart.
+        runs: Stored runs.
+        store: An open store, or the path or URL of one; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
+        metrics: Metrics to show; by default all.
+
+    Returns:
+        A chart, which a notebook shows; ``save`` writes it.
+
+    Example:
+        >>> plot_runs("scores", ["baseline"], store="runs.sqlite").to_svg()[:4]
+        '<svg'
+    """
     if kind not in KINDS:
         known = f"; choose one of: {', '.join(KINDS)}"
         raise BadValueError(f"unknown plot '{kind}'{did_you_mean(kind, KINDS, otherwise=known)}")

@@ -1,6 +1,7 @@
 """Running plans: call the system, store its outputs, score them; resume and rescore.
 
 * ``run``: ``run_plan``, ``run_system``, ``resume_run``
+* ``outcome``: how a run ended, with its results and gates
 * ``scoring``: scores from stored outputs, ``score_run``; ``rescore``; what judged coverage and corrected gold add
 * ``job``: what ``score_run`` reads, evaluates and stores; the base of its steps; how gold is matched
 * ``coverage``: the proportion of retrieved documents that are judged

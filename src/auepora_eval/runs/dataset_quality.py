@@ -64,7 +64,7 @@ class DatasetQuality:
         size = f"{self.samples:,} questions{clustered}"
         if self.detectable is None:
             return f"{size}: too few to detect any difference"
-        return f"{size} detect a difference of about {self.detectable:.2g} ({self.basis})"
+        return f"With {size} a difference of about {self.detectable:.2g} can be detected ({self.basis})"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

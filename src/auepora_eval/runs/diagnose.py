@@ -31,6 +31,9 @@ from ..perturb.documents import gold_key, gold_keys
 from ..perturb.given import GoldTexts, diagnosable, mixed_documents
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
+from ..render.block_report import BlockReport
+from ..render.blocks import Block, Prose
+from ..report.diagnosis import diagnosis_blocks, diagnosis_dict
 from ..stats.intervals import Bools
 from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions
@@ -39,11 +42,11 @@ from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import require_ready
 from ..systems.policy import CallPolicy
 from .job import ScoringJob
+from .outcome import RunOutcome
 from .perturbed import ProgressOptions, RunGroup, read_system_plan, sweep_token
 from .preview import preview_placeholders
 from .replay import ReplayContext, make_replay_system, require_ranking, stored_answers, stored_contexts, unasked_notes
 from .run import (
-    RunOutcome,
     RunRequest,
     metric_specs,
     open_new_store,
@@ -242,7 +245,7 @@ def _scores(outcome: RunOutcome, name: str) -> Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(BlockReport):
     """The result of a diagnosis: a run per arm, and the numbers if all of them finished."""
 
     name: str
@@ -257,6 +260,19 @@ class Diagnosis:
     notes: list[str] = field(default_factory=list)
     store: str | None = field(repr=False, default=None)
     """Path or address of the store, if known."""
+
+    def blocks(self) -> list[Block]:
+        """The sentence, tables, recommendations and notes; or why the last run ended early."""
+        if self.numbers is None:
+            return [Prose(self.last.headline)]
+        return diagnosis_blocks(self.numbers, self.correct, self.notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The diagnosis document; without numbers, the ids of the runs."""
+        runs = {label: outcome.record.run_id for label, outcome in self.outcomes.items()}
+        if self.numbers is None:
+            return {"schema": 1, "runs": runs}
+        return diagnosis_dict(self.numbers, self.correct, runs, self.notes)
 
     @property
     def last(self) -> RunOutcome:

@@ -44,16 +44,18 @@ from ..perturb.payloads import PAYLOAD, load_payloads, wrong_answer
 from ..plan.model import Plan, SavedOutputs, plan_changes
 from ..plan.prepare import read_plan
 from ..plan.source import PlanSource, read_source
-from ..report.plots import Curve, CurvePoint
+from ..render.block_report import BlockReport
+from ..render.blocks import Block, Prose
+from ..report.plots import Curve, CurvePoint, curve_blocks
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
 from ..systems.calls import Stop
 from ..systems.policy import CallPolicy
+from .outcome import RunOutcome
 from .replay import stored_answers, unasked_notes
 from .run import (
     RunCallbacks,
-    RunOutcome,
     RunRequest,
     load_outcome,
     open_new_store,
@@ -472,7 +474,7 @@ PerturbSpec = str | Mapping[str, Sequence[Level]] | Sweep
 
 
 @dataclass(frozen=True, slots=True)
-class PerturbedRuns:
+class PerturbedRuns(BlockReport):
     """The result of a sweep: a run per level, and the curve if all of them finished."""
 
     sweep: Sweep
@@ -483,6 +485,15 @@ class PerturbedRuns:
     """The outputs of all arms as one run."""
     store: str | None = field(repr=False, default=None)
     """Path or address of the store, if known."""
+
+    def blocks(self) -> list[Block]:
+        """The curve, or why the last run ended early."""
+        return [Prose(self.last.headline)] if self.curve is None else curve_blocks(self.curve, drawn=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The runs by level, and the curve if all of them finished."""
+        runs = {self.sweep.label(level): outcome.to_dict() for level, outcome in self.outcomes.items()}
+        return {"schema": 1, "runs": runs, "curve": None if self.curve is None else self.curve.to_dict()}
 
     @property
     def last(self) -> RunOutcome:

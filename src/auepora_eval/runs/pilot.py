@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +12,12 @@ import numpy as np
 from ..compare.analysis import finite_or_none
 from ..compare.metrics import RunResults, build_comparisons, headline_order, primary_metrics
 from ..compare.pairing import lookup_metric, pair_scores, shared_samples
+from ..compare.stores import Store, open_store
 from ..core.results import Results, two_stage_details
 from ..core.scores import Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError, UnknownMetricError
+from ..render.block_report import BlockReport
 from ..render.blocks import Block, Bullets, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..stats.difference import mde, required_n, unit_sd, unit_totals
 from ..stats.planning import (
@@ -111,6 +113,88 @@ class MetricSize:
     labels_with_scores: int | None = None
     """The same if twice as many questions have scores."""
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSize(BlockReport):
+    """The size of a comparison: what it needs by each metric of a pilot."""
+
+    request: SizeRequest
+    runs: tuple[str, ...]
+    """The names of the runs of the pilot; without any, 0/1 scores are assumed."""
+    num_questions: int
+    """Of the pilot."""
+    metrics: list[MetricSize]
+    is_detailed: bool
+    """Whether the numbers of repeats are shown for every metric."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        sizes = [asdict(size) for size in self.metrics]
+        return {**asdict(self.request), "runs": list(self.runs), "metrics": sizes}
+
+    def blocks(self) -> list[Block]:
+        """A table of all metrics, and of numbers of repeats."""
+        pilot = "without a pilot"
+        if self.runs:
+            pilot = f"from the pilot {' and '.join(self.runs)}, {self.num_questions:,} questions"
+        return size_blocks(self.metrics, self.request, pilot, details=self.is_detailed)
+
+
+def plan_size(
+    delta: float,
+    runs: str | Sequence[str] = (),
+    *,
+    metrics: Sequence[str] = (),
+    store: Store = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    questions: int | None = None,
+    question_cost: float = 0.0,
+    correlation: float = 0.5,
+) -> ComparisonSize:
+    """Compute the questions, repeats, labels and judge calls that detect a difference of ``delta``.
+
+    Args:
+        delta: The smallest difference that matters.
+        runs: A pilot: a run, or two runs on the same questions. Without one, 0/1 scores are assumed.
+        metrics: Metrics of the pilot; by default the primary ones of its plan.
+        store: An open store, or the path or URL of one.
+        power: Probability to detect the difference.
+        alpha: Significance level, two-sided.
+        questions: Questions at hand; the result says how many repeats they would need.
+        question_cost: Cost of one more question, in the currency of the judge's prices.
+        correlation: Of the scores of two systems, where the pilot is one run.
+
+    Returns:
+        A report with ``metrics``, the size by each metric.
+
+    Example:
+        >>> size = plan_size(0.05)
+        >>> [(metric.name, metric.rows[0].questions) for metric in size.metrics]
+        [('0/1 scores, 10% differ', 347), ('0/1 scores, 25% differ', 819), ('0/1 scores, 50% differ', 1604)]
+    """
+    request = SizeRequest(delta, power, alpha, questions, question_cost, correlation)
+    named = [runs] if isinstance(runs, str) else list(runs)
+    if len(named) > 2:
+        raise BadValueError("a pilot is one run or two runs")
+    records: list[RunRecord] = []
+    if named:
+        with open_store(store) as opened:
+            records = [opened.find(run) for run in named]
+            pilot = list(read_pilot(opened, records, request, metrics))
+    elif metrics:
+        raise BadValueError("a metric is one of a pilot: name a run")
+    else:
+        pilot = list(assumed_pilot(request))
+    sizes = [metric_size(metric, request, labels=bool(metrics) or place == 0) for place, metric in enumerate(pilot)]
+    return ComparisonSize(
+        request=request,
+        runs=tuple(record.name for record in records),
+        num_questions=records[-1].num_samples if records else 0,
+        metrics=sizes,
+        is_detailed=bool(metrics) or not records,
+    )
 
 
 # --- the pilot -------------------------------------------------------------------------------------------------------

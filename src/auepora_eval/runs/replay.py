@@ -22,8 +22,8 @@ from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import AueporaError, BadTypeError, BadValueError, SystemCallError
 from ..plan.model import plan_changes
 from ..plan.resources import used_resources
+from ..render.block_report import BlockReport
 from ..render.blocks import Block, Bullets
-from ..render.markdown import blocks_markdown
 from ..runtime.imports import search_folders
 from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
@@ -33,9 +33,9 @@ from ..systems.interfaces import RETRIEVER_NOT_CALLED, System, as_system, split_
 from ..systems.policy import CallPolicy
 from .job import evaluate_outputs
 from .judging import common_samples, judges_of_run
+from .outcome import RunOutcome
 from .run import (
     RunCallbacks,
-    RunOutcome,
     RunRequest,
     describe_system,
     metric_specs,
@@ -243,7 +243,7 @@ _RETRIEVAL_KEYS = ("chunker_version", "embedding", "embedding_version")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayReport:
+class ReplayReport(BlockReport):
     """The result of a replay: per metric, the difference between two runs and its retrieval and generation parts."""
 
     run_a: str
@@ -281,14 +281,9 @@ class ReplayReport:
         left_out = [LEFT_OUT_NOTE] if any(split.left_out for split in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
-    @property
     def blocks(self) -> list[Block]:
         """A table of the differences and their parts with intervals, then the notes."""
         return [split_table(self.splits), Bullets(self.all_notes)]
-
-    def to_markdown(self) -> str:
-        """The report as Markdown."""
-        return blocks_markdown(self.blocks)
 
 
 def swap_replay(

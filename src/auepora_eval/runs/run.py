@@ -51,11 +51,12 @@ from ..systems.interfaces import adapt, as_system
 from ..systems.policy import FIRST_CALLS, CallPolicy, policy_class
 from .job import ScoringJob, read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
+from .outcome import RunOutcome
 from .scoring import judging_steps, score_run
 from .sequential import EarlyStopping, LookProgress, StopRequest, check_stop, ignore_looks
 
 if TYPE_CHECKING:
-    from ..gates import GateReport
+    pass
 CHUNK = 1000
 """Number of saved outputs per write to the store."""
 
@@ -117,34 +118,6 @@ class RunCallbacks:
     """Called before the first judge call; returns a function to call after each judgement."""
     look: LookProgress = ignore_looks
     """Called before each look of a run whose judging stops early."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The outcome of a run."""
-
-    record: RunRecord
-    ended: Literal["finished", "stopped", "failed"]
-    results: Results | None = field(repr=False, default=None)
-    """``None`` if the run was not scored."""
-    asked: int = 0
-    """Number of outputs stored by this call."""
-    failed: int = 0
-    """Number of failures among them."""
-    message: str = ""
-    unreachable: bool = False
-    """Whether it stopped because the system could not be reached, or because the first calls all failed in the same
-    way; ``retry_failed`` retries those samples."""
-    traceback: str = field(repr=False, default="")
-    """The traceback of the user's code in the first call, where all first calls failed."""
-    gates: GateReport | None = None
-    """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
-    report: Path | None = None
-    """Path of the report, if the plan names one."""
-    store: str | None = field(repr=False, default=None)
-    """Path or address of the store, if known. Not in the repr, because it may contain a password."""
-    counts: tuple[int, int] = (0, 0)
-    """Number of outputs of the finished run, those of earlier calls included, and of failures among them."""
 
 
 def start_run(
@@ -416,6 +389,17 @@ def run_plan(
     unfinished run of the plan, or that named by ``run``; with ``retry_failed`` failed samples are called again, else a
     finished run has its stored results. A plan or dataset that has changed since is refused. The plan's gates are
     checked at the end; ``against`` names their baseline, by default the latest run of this name and these samples.
+
+    Args:
+        path: A plan file, or a plan that was read; ``store`` replaces its store, ``tags`` are those of the run.
+        stop: Stops the run from another thread; ``watcher`` has functions that are told the progress.
+
+    Returns:
+        How the run ended, with its record and results.
+
+    Example:
+        >>> run_plan("plan.yaml").ended
+        'finished'
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
@@ -525,6 +509,22 @@ def run_system(
     supports are computed. ``judging`` is the policy for judge calls. ``config`` describes the system, in addition to
     its own attribute ``config``. ``match`` is how gold is matched with retrieved documents: ``auto``, ``id``, ``span``,
     ``text`` or ``parent``; by default as in ``conventions``.
+
+    Args:
+        system: A function, an object with ``run``, or an object of a framework; ``dataset`` has the samples.
+        store: A store, or the path of one, which is made if need be; ``name`` and ``tags`` are those of the run.
+        top_k: Documents to ask for, with ``concurrency`` calls at once and ``repeats`` of each sample.
+        timeout: Seconds for a call, with ``retries``; the run stops after ``max_failures`` failures.
+        slices: Labels or metadata to break results down by.
+        stop: Stops the run from another thread; ``watcher`` is told the progress.
+
+    Returns:
+        How the run ended, with its record and results.
+
+    Example:
+        >>> outcome = run_system(system, samples, ["recall@1"], store="runs.sqlite", name="again")
+        >>> outcome.ended, outcome.results.by_name["recall@1"].value
+        ('finished', 0.5)
     """
     request = system_request(
         system,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..compare.stores import Store, open_store
 from ..core.conventions import ID_PRESETS, Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec, use_resources
@@ -122,10 +123,10 @@ def judging_steps(stopping: EarlyStopping, two_stage: TwoStageSettings | None = 
 
 
 def rescore(
-    store: RunStore,
-    record: RunRecord,
+    run: str | RunRecord,
     metrics: Sequence[Spec | Metric] = (),
     *,
+    store: Store = None,
     conventions: str | Conventions | None = None,
     match: MatchChoice | None = None,
     slices: Sequence[SliceSpec] | None = None,
@@ -153,54 +154,73 @@ def rescore(
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
     ``stopping`` is the step that stops judging early, or judges a stopped run to the end; by default, a stop that
     ``judges`` describe applies to the metrics that it names.
+
+    Args:
+        run: A run, or its id or name as ``RunStore.find`` takes it; ``store`` is an open store, or the path of one.
+        conventions: A preset, or conventions.
+        slices: Labels or metadata to break results down by.
+        options: Executor and batch size.
+        progress: Called with the number of newly scored samples.
+        judge_progress: Gives the function that is called with the progress of judging.
+
+    Returns:
+        The new results, which are stored with the run.
+
+    Example:
+        >>> rescore("baseline", ["mrr"], store="runs.sqlite")[0].value
+        0.5
     """
-    done, _ = store.counts(record.run_id)
-    expected = record.num_samples * record.repeats
-    if done < expected and "system" in record.plan and not incomplete:
-        raise BadValueError(
-            f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
-            "--incomplete (missing outputs count as failures)"
+    with open_store(store) as opened:
+        record = opened.find(run) if isinstance(run, str) else run
+        done, _ = opened.counts(record.run_id)
+        expected = record.num_samples * record.repeats
+        if done < expected and "system" in record.plan and not incomplete:
+            raise BadValueError(
+                f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
+                "--incomplete (missing outputs count as failures)"
+            )
+        planned = not metrics and not targets
+        gold_metrics_only = qrels is not None and planned
+        if planned:
+            targets = find_targets(record.plan.get("targets") or ())
+        rules = conventions_of_run(record, conventions)
+        samples = (
+            lazy_samples(opened, record.run_id) if qrels is None else with_gold(opened.samples(record.run_id), qrels)
         )
-    planned = not metrics and not targets
-    gold_metrics_only = qrels is not None and planned
-    if planned:
-        targets = find_targets(record.plan.get("targets") or ())
-    rules = conventions_of_run(record, conventions)
-    samples = lazy_samples(store, record.run_id) if qrels is None else with_gold(store.samples(record.run_id), qrels)
-    reading = None
-    if match is not None or (qrels is not None and rules.match != "id"):
-        reading = read_gold(store, record, samples, rules, match or "auto")
-        rules = replace(rules, match=reading.resolved.match)
-    chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
-    )
-    if gold_metrics_only and chosen is not None:
-        chosen = [metric for metric in chosen if reads_gold(metric)] or None
-    store.hide(judges.secrets)
-    for warning in same_family_warnings(chosen or (), record.config):
-        warnings.warn(warning, AueporaWarning, stacklevel=2)
-    settings = judges.settings
-    job = ScoringJob(
-        store,
-        record,
-        chosen,
-        conventions=rules,
-        reading=reading,
-        slices=record.plan.get("slices") or () if slices is None else slices,
-        options=options,
-        samples=None if qrels is None else samples,
-        gold=None if qrels is None else gold_signature(qrels),
-        policy=settings.policy_for(store.file, judges.folder),
-        progress=progress,
-        judge_progress=judge_progress,
-        secrets=judges.secrets,
-        corpus=planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
-        targets=() if gold_metrics_only else targets,
-        judged=judged,
-    )
-    steps = judging_steps(stopping or EarlyStopping(StopRequest(settings.stop)), settings.two_stage)
-    with rescoring(store, record):
-        return score_run(job, steps)
+        reading = None
+        if match is not None or (qrels is not None and rules.match != "id"):
+            reading = read_gold(opened, record, samples, rules, match or "auto")
+            rules = replace(rules, match=reading.resolved.match)
+        chosen, judges = rescoring_metrics(
+            opened, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
+        )
+        if gold_metrics_only and chosen is not None:
+            chosen = [metric for metric in chosen if reads_gold(metric)] or None
+        opened.hide(judges.secrets)
+        for warning in same_family_warnings(chosen or (), record.config):
+            warnings.warn(warning, AueporaWarning, stacklevel=2)
+        settings = judges.settings
+        job = ScoringJob(
+            opened,
+            record,
+            chosen,
+            conventions=rules,
+            reading=reading,
+            slices=record.plan.get("slices") or () if slices is None else slices,
+            options=options,
+            samples=None if qrels is None else samples,
+            gold=None if qrels is None else gold_signature(qrels),
+            policy=settings.policy_for(opened.file, judges.folder),
+            progress=progress,
+            judge_progress=judge_progress,
+            secrets=judges.secrets,
+            corpus=planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+            targets=() if gold_metrics_only else targets,
+            judged=judged,
+        )
+        steps = judging_steps(stopping or EarlyStopping(StopRequest(settings.stop)), settings.two_stage)
+        with rescoring(opened, record):
+            return score_run(job, steps)
 
 
 def planned_corpus(record: RunRecord, folder: Path) -> Path | None:

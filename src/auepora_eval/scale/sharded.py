@@ -597,6 +597,19 @@ def evaluate_files(
     samples; the same call resumes after an interruption. With ``keep_scores=False`` memory does not grow with the data.
     ``executor="ray"`` uses the cluster at ``address`` (``auto``, ``host:port``, ``ray://…``), or one of its own on this
     machine.
+
+    Args:
+        dataset: Files of samples.
+        outputs: Files of outputs; ``dataset_format`` and ``outputs_format`` say in which format.
+        progress: Called with the number of newly scored samples; ``conventions``, ``slices``, ``judging``, ``workers``
+            and ``batch_size`` are as for ``evaluate``.
+
+    Returns:
+        The results, as ``evaluate`` gives them.
+
+    Example:
+        >>> evaluate_files("data.jsonl", "outputs.jsonl", ["recall@1"])[0].value
+        0.5
     """
     rules = Conventions.of(conventions)
     chosen = resolve_metrics(metrics, rules)

@@ -49,7 +49,7 @@ _MAX_WEIGHT = 5.0
 """Largest weight of a graded pair in the fit, relative to the mean weight."""
 _UNIFORM_SHARE = 0.3
 _UNIFORM_SHARE_LINEAR = 0.5
-"""Share of equal probabilities in a draw for precision alone."""
+"""Proportion of equal probabilities in a draw for precision alone."""
 _CERTAINTY = 0.005
 """Estimated probabilities lie between this and one minus this."""
 _CLOSEST_SCORE = 0.02

@@ -81,7 +81,7 @@ def list_runs(
     if limit is not None and tag is None and wanted not in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
         query += f" LIMIT {limit:d}"
     found = map(record_from_row, connection.records(query, list(conditions.values())))
-    matching = (one for one in found if (tag is None or tag in one.tags) and wanted in (None, one.status))
+    matching = (record for record in found if (tag is None or tag in record.tags) and wanted in (None, record.status))
     return list(islice(matching, limit))
 
 
@@ -89,7 +89,7 @@ def _status(status: RunStatus | str) -> RunStatus:
     try:
         return RunStatus(status)
     except ValueError:
-        known = ", ".join(one.value for one in RunStatus)
+        known = ", ".join(known_status.value for known_status in RunStatus)
         raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
 
 
@@ -102,10 +102,27 @@ def get_run(connection: DatabaseConnection, run_id: str, *, to_change: bool = Fa
     return record_from_row(found[0])
 
 
+def named_run(connection: DatabaseConnection, run: str) -> RunRecord:
+    """Return the run with that id, which is fast, else the one that ``find_run`` finds."""
+    try:
+        return get_run(connection, run)
+    except UnknownRunError:
+        return find_run(connection, run)
+
+
 def require_run(connection: DatabaseConnection, run_id: str) -> None:
     """Raise if there is no run with that id: it may have been deleted."""
-    if connection.first("SELECT 1 FROM eval_runs WHERE run_id = ?", (clean_column_text(run_id),)) is None:
+    if not _has_run(connection, run_id):
         raise unknown_run_error(run_id)
+
+
+def named_run_id(connection: DatabaseConnection, run: str) -> str:
+    """Return the id of ``named_run``."""
+    return run if _has_run(connection, run) else find_run(connection, run).run_id
+
+
+def _has_run(connection: DatabaseConnection, run_id: str) -> bool:
+    return connection.first("SELECT 1 FROM eval_runs WHERE run_id = ?", (clean_column_text(run_id),)) is not None
 
 
 def update_run(connection: DatabaseConnection, run_id: str, values: Mapping[str, Any]) -> None:
@@ -361,12 +378,12 @@ def read_outputs(
                 packed = [decode_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:
-                found = reader.read(connection, (key for one in packed for key in one.texts or ()))
+                found = reader.read(connection, (key for output in packed for key in output.texts or ()))
         with gc_paused():
-            chunk = [
-                StoredOutput(index, number, one.sample_id or name, unpack_output(one, found), one.texts)
-                for (number, index, name, _), one in zip(rows, packed, strict=True)
-            ]
+            chunk = []
+            for (number, index, name, _), output in zip(rows, packed, strict=True):
+                unpacked = unpack_output(output, found)
+                chunk.append(StoredOutput(index, number, output.sample_id or name, unpacked, output.texts))
         yield from chunk
 
 
@@ -437,18 +454,26 @@ def write_judgements(
     connection.execute_many(_UPSERT_JUDGEMENT, [_row(run_id, row, secrets) for row in rows])
 
 
-def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
+def _row(run_id: str, judgement: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
     metric, signature, critic, prompt_id = (
-        clean_column_text(secrets.text(text)) for text in (one.metric, one.signature, one.critic, one.prompt_id)
+        clean_column_text(secrets.text(text))
+        for text in (judgement.metric, judgement.signature, judgement.critic, judgement.prompt_id)
     )
     try:
-        body = msgspec.json.encode(dict(one.body), enc_hook=str)
+        body = msgspec.json.encode(dict(judgement.body), enc_hook=str)
     except UnicodeEncodeError:  # a lone surrogate in the reply of a judge
-        body = json.dumps(dict(one.body), default=str, ensure_ascii=False).encode(errors="replace")
+        body = json.dumps(dict(judgement.body), default=str, ensure_ascii=False).encode(errors="replace")
     if secrets.in_bytes(body):
         body = msgspec.json.encode(secrets.value(msgspec.json.decode(body)))
-    key = (run_id, score_key(metric, signature), one.repeat, one.position, one.judge_repeat, one.request)
-    return *key, metric, signature, critic, prompt_id, one.reason, body
+    key = (
+        run_id,
+        score_key(metric, signature),
+        judgement.repeat,
+        judgement.position,
+        judgement.judge_repeat,
+        judgement.request,
+    )
+    return *key, metric, signature, critic, prompt_id, judgement.reason, body
 
 
 def read_judgements(
@@ -686,7 +711,7 @@ def _result_row(
         columns, derived = encode_result(result, secrets)
         if not derived:
             document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
-    name, signature = (clean_column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
+    name, signature = (clean_column_text(secrets.text(text)) for text in (result.name, result.signature or ""))
     values = {
         "run_id": run_id,
         "score_key": score_key(name, signature),

@@ -21,7 +21,7 @@ from ..errors import BadValueError, StoreError, UnknownRunError
 from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from .connect import Database, DatabaseConnection, Record
+from .connect import Database, DatabaseConnection, Record, default_store
 from .digests import outputs_digest, stored_usage
 from .records import (
     HEARTBEAT_INTERVAL_S,
@@ -56,6 +56,8 @@ from .rows import (
     latest_result,
     latest_results,
     list_runs,
+    named_run,
+    named_run_id,
     read_judgements,
     read_one,
     read_output_chunk,
@@ -207,9 +209,9 @@ class RunStore:
             return get_run(connection, run_id)
 
     def get(self, run_id: str) -> RunRecord:
-        """Return the run with that id."""
+        """Return the run with that id, or as ``find`` does."""
         with self._database.read() as connection:
-            return get_run(connection, run_id)
+            return named_run(connection, run_id)
 
     def find(self, text: str) -> RunRecord:
         """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``."""
@@ -272,9 +274,8 @@ class RunStore:
 
     def delete(self, run_ids: str | Iterable[str]) -> None:
         """Delete runs, with the samples and texts that no other run references. Other writers wait."""
-        listed = list(_distinct(run_ids))
         with self._database.write() as connection:
-            delete_runs(connection, listed)
+            delete_runs(connection, _distinct(run_ids))
 
     def as_stored(self, value: Any) -> Any:
         """Return a plan or config as ``RunRecord`` has it, without secrets, to compare it with a stored one."""
@@ -289,7 +290,7 @@ class RunStore:
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
         with self._database.read() as connection:
-            return read_sample_ids(connection, get_run(connection, run_id).fingerprint)
+            return read_sample_ids(connection, named_run(connection, run_id).fingerprint)
 
     def append(self, run_id: str, outputs: Sequence[StoredOutput], *, replace: bool = False) -> None:
         """Store outputs with their document texts; committed on return.
@@ -317,25 +318,23 @@ class RunStore:
 
         Without ``texts`` document texts are empty and not read.
         """
-        with self._reading(run_id):
-            return read_outputs(
-                self._database, run_id, repeat=repeat, texts=texts, position=position, positions=positions
-            )
+        with self._reading(run_id) as (_, run):
+            return read_outputs(self._database, run, repeat=repeat, texts=texts, position=position, positions=positions)
 
     def done(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every stored output, including failed ones."""
-        with self._reading(run_id) as connection:
-            return stored_positions(connection, run_id)
+        with self._reading(run_id) as (connection, run):
+            return stored_positions(connection, run)
 
     def failed(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every output with an error."""
-        with self._reading(run_id) as connection:
-            return stored_positions(connection, run_id, failed=True)
+        with self._reading(run_id) as (connection, run):
+            return stored_positions(connection, run, failed=True)
 
     def counts(self, run_id: str) -> tuple[int, int]:
         """Return the number of outputs, and how many of them failed."""
-        with self._reading(run_id) as connection:
-            return count_outputs(connection, [run_id])[run_id]
+        with self._reading(run_id) as (connection, run):
+            return count_outputs(connection, [run])[run]
 
     # --- results -----------------------------------------------------------------------------------------------------
 
@@ -357,14 +356,15 @@ class RunStore:
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """Return the result with that name (the latest signature) or that signature."""
-        with self._reading(run_id) as connection:
-            return read_result(connection, run_id, name)
+        with self._reading(run_id) as (connection, run):
+            return read_result(connection, run, name)
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""
         with self._database.read() as connection:
-            names = read_sample_ids(connection, get_run(connection, run_id).fingerprint)
-            return read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
+            record = named_run(connection, run_id)
+            names = read_sample_ids(connection, record.fingerprint)
+            return read_results(connection, record.run_id, every_signature=every_signature, sample_ids=names)
 
     # --- judgements --------------------------------------------------------------------------------------------------
 
@@ -382,13 +382,13 @@ class RunStore:
         self, run_id: str, *, position: int | None = None, failed: bool = False
     ) -> Iterator[StoredJudgement]:
         """Yield the judgements of a run, or of the sample at one position; or only the failed ones."""
-        with self._reading(run_id):  # raises if there is no such run
-            return read_judgements(self._database, run_id, position=position, failed=failed)
+        with self._reading(run_id) as (_, run):
+            return read_judgements(self._database, run, position=position, failed=failed)
 
     def judgement_counts(self, run_id: str) -> tuple[int, int]:
         """Return the number of judgements, and how many of them failed."""
-        with self._database.read() as connection:
-            return count_judgements(connection, run_id)
+        with self._reading(run_id) as (connection, run):
+            return count_judgements(connection, run)
 
     def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
         """Add to the judge usage of a run: nested numbers are summed by key. Ends ``put_judging``."""
@@ -407,18 +407,15 @@ class RunStore:
 
     def outputs_digests(self, run_id: str) -> tuple[str, str | None]:
         """The digest of the outputs of a run, and the one that was stored when it ended."""
-        with self._reading(run_id) as connection:
-            usage, _ = stored_usage(connection, run_id, to_change=False)
-            return outputs_digest(connection, run_id), usage.get(OUTPUTS_DIGEST)
-
-    # --- helpers -----------------------------------------------------------------------------------------------------
+        with self._reading(run_id) as (connection, run):
+            usage, _ = stored_usage(connection, run, to_change=False)
+            return outputs_digest(connection, run), usage.get(OUTPUTS_DIGEST)
 
     @contextmanager
-    def _reading(self, run_id: str) -> Iterator[DatabaseConnection]:
-        """Open a read transaction on an existing run."""
+    def _reading(self, run_id: str) -> Iterator[tuple[DatabaseConnection, str]]:
+        """Open a read transaction on an existing run, and give its id where it is named otherwise."""
         with self._database.read() as connection:
-            require_run(connection, run_id)
-            yield connection
+            yield connection, named_run_id(connection, run_id)
 
     @contextmanager
     def _writing(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[DatabaseConnection]:
@@ -446,14 +443,28 @@ class RunStore:
 
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
-            current = get_run(connection, run_id, to_change=True).tags
-            update_run(connection, run_id, {"tags_json": self._json(_distinct(change(current)))})
+            run = named_run_id(connection, run_id)
+            current = get_run(connection, run, to_change=True).tags
+            update_run(connection, run, {"tags_json": self._json(_distinct(change(current)))})
 
     def _text(self, text: str) -> str:
         return clean_column_text(self._record_secrets.message(text))
 
     def _json(self, value: Any) -> str:
         return to_json(self._record_secrets.value(value))
+
+
+def open_store(path: str | Path | None = None) -> RunStore:
+    """Open the store at ``path``, a file or URL; by default ``$AUEPORA_STORE``, else ``runs.sqlite``.
+
+    Returns: the store, also as a context manager. A path without one is an error; ``RunStore(path)`` makes one there.
+
+    Example:
+        >>> with open_store("runs.sqlite") as store:
+        ...     store.results("baseline")[0].name
+        'recall@1'
+    """
+    return RunStore(default_store(path), create=False)
 
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:
@@ -554,7 +565,7 @@ def all_result_summaries(store: RunStore, run_ids: Sequence[str]) -> dict[str, R
 
 def run_version(store: RunStore, record: RunRecord) -> str:
     """Return a text that changes with the status, tags, outputs and results of a run, read without its outputs."""
-    with store._reading(record.run_id) as connection:
+    with store._reading(record.run_id) as (connection, _):
         parts: list[Any] = [record.status.value, record.finished_at, record.tags, record.message]
         parts += latest_result(connection, record.run_id)
         if record.status is not RunStatus.FINISHED:
@@ -565,9 +576,7 @@ def run_version(store: RunStore, record: RunRecord) -> str:
 
 def lazy_samples(store: RunStore, run_id: str, *, texts: bool = True) -> LazySamples:
     """Return the samples of a run as a sequence that reads them in chunks on each iteration."""
-    record = store.get(run_id)
-    read = partial(iter_samples, store, run_id, texts=texts)
-    return LazySamples(read, record.num_samples)
+    return LazySamples(partial(iter_samples, store, run_id, texts=texts), store.get(run_id).num_samples)
 
 
 def samples_contain(store: RunStore, run_id: str, text: str) -> bool:
@@ -617,7 +626,7 @@ def packed_outputs(store: RunStore, record: RunRecord) -> Iterator[tuple[int, in
     """Yield position, repeat and columns of each output of a run as stored; faster than ``RunStore.outputs``."""
     after: tuple[int, int] | None = (-1, -1)
     while after is not None:
-        with store._reading(record.run_id) as connection, gc_paused():
+        with store._reading(record.run_id) as (connection, _), gc_paused():
             chunk, after = read_output_chunk(connection, record.run_id, after)
             for _, position, sample_id, _ in chunk:
                 require_position(store.label, record, position, sample_id)
@@ -631,7 +640,7 @@ def packed_queries(
     """Return the samples at some positions as stored, with the outputs of the first repeat."""
     found: dict[int, tuple[SampleRow[DocumentRow], PackedOutput | None]] = {}
     for start in range(0, len(positions), _MAX_POSITIONS):
-        with store._reading(record.run_id) as connection:
+        with store._reading(record.run_id) as (connection, _):
             rows, outputs = read_queries(connection, record, positions[start : start + _MAX_POSITIONS])
         for position, data in rows.items():
             output = outputs.get(position)
@@ -641,8 +650,8 @@ def packed_queries(
 
 def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = False) -> Results:
     """Return the results of a run as ``RunStore.results`` does, without scores and sample ids."""
-    with store._reading(run_id) as connection:
-        return read_results(connection, run_id, every_signature=every_signature, with_scores=False)
+    with store._reading(run_id) as (connection, run):
+        return read_results(connection, run, every_signature=every_signature, with_scores=False)
 
 
 def results_with_texts(store: RunStore, run_id: str) -> Results:
@@ -775,7 +784,7 @@ def decisions(
         if store._database.read_only and not connection.has_table(decision_table.name):
             return []  # a read-only store of an earlier version
         found = [_decision(row) for row in connection.records(query, list(conditions.values()))]
-    return found if run_id is None else [one for one in found if run_id in one.runs]
+    return found if run_id is None else [decision for decision in found if run_id in decision.runs]
 
 
 def _decision(row: Record) -> Decision:

@@ -59,12 +59,12 @@ def encode_scores(scores: Scores) -> ScoreColumns:
 
 def pack_repeats(each: Iterable[ScoreColumns]) -> bytes:
     """Encode the columns of several repeats."""
-    return msgspec.msgpack.encode([[getattr(one, name) for name in _REPEAT_FIELDS] for one in each])
+    return msgspec.msgpack.encode([[getattr(columns, name) for name in _REPEAT_FIELDS] for columns in each])
 
 
 def unpack_repeats(data: bytes) -> list[ScoreColumns]:
     """Decode the columns of each repeat."""
-    return [ScoreColumns(*one) for one in msgspec.msgpack.decode(data)]
+    return [ScoreColumns(*values) for values in msgspec.msgpack.decode(data)]
 
 
 def decode_scores(columns: ScoreColumns) -> Scores:
@@ -97,7 +97,7 @@ def _redact(columns: ScoreColumns, secrets: Secrets) -> ScoreColumns:
     if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
         columns = replace(columns, keys_json=to_json(secrets.value(from_json(columns.keys_json))))
     if columns.repeats is not None and secrets.in_bytes(columns.repeats):
-        each = (_redact(one, secrets) for one in unpack_repeats(columns.repeats))
+        each = (_redact(repeat, secrets) for repeat in unpack_repeats(columns.repeats))
         columns = replace(columns, repeats=pack_repeats(each))
     return columns
 
@@ -174,7 +174,7 @@ def _decode_key(value: Any) -> Any:
     if kind == "bytes":
         return base64.b64decode(inner[0])
     if kind == "spans":
-        return AnswerSpans(tuple(MarkedSpan(*one) for one in inner))
+        return AnswerSpans(tuple(MarkedSpan(*span) for span in inner))
     items = list(map(_decode_key, inner))
     if kind == "family":
         return FamilyKey(*items)

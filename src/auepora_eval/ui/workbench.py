@@ -102,10 +102,7 @@ class Workbench:
 
     def find(self, text: str) -> RunRecord:
         """The run with that id, or prefix of an id; ``UnknownRunError`` where there is none."""
-        try:
-            return self.store.get(text)
-        except UnknownRunError:
-            return self.store.find(text)
+        return self.store.get(text)
 
     def queue(self, batch_id: str) -> LabelQueue:
         """The queue of the batch with that id, opened once; ``UnknownBatchError`` where there is none."""

@@ -80,10 +80,16 @@ class GateOutcome:
     """Whether it is the default coverage gate of a gated metric, which the user did not write."""
     warning: str | None = None
     """A caveat of the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedGate(GateOutcome):
+    """The outcome of a gate with what the short form says about it; this is not stored."""
+
     brief: str = ""
-    """The reason with as many digits as the interval allows, for the short form; this is not stored."""
+    """The reason with as many digits as the interval allows."""
     is_doubtful: bool = False
-    """Whether the interval may be too narrow; this is not stored."""
+    """Whether the interval may be too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +159,25 @@ class GateReport(BlockReport):
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
+def brief_reason(outcome: GateOutcome) -> str:
+    """The reason of an outcome for the short form."""
+    return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
+
+
+def is_doubtful(outcome: GateOutcome) -> bool:
+    """Whether the interval that decided may be too narrow."""
+    return isinstance(outcome, CheckedGate) and outcome.is_doubtful
+
+
+def _make_inconclusive(outcome: GateOutcome, reason: str, brief: str) -> GateOutcome:
+    """An outcome as an inconclusive one, for another reason."""
+    changed = replace(outcome, status="inconclusive", reason=reason)
+    return replace(changed, brief=brief) if isinstance(changed, CheckedGate) else changed
+
+
 def _outcome_dict(outcome: GateOutcome) -> dict[str, Any]:
     document = asdict(outcome)
-    del document["brief"], document["is_doubtful"]
-    return document
+    return {name: document[name] for name in GateOutcome.__dataclass_fields__}
 
 
 # --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
@@ -274,14 +295,14 @@ def check_gates(
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
-def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> GateOutcome:
+def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, implied: bool = False) -> CheckedGate:
     """The outcome of a coverage gate, with its reason in few digits as well."""
     return _with_brief(partial(coverage_outcome, gate, results.get(str(gate.metric)), implied=implied))
 
 
-def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> GateOutcome:
+def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:
     """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
-    return replace(check(), brief=check(short=True).reason, is_doubtful=bool(flags))
+    return CheckedGate(**asdict(check()), brief=check(short=True).reason, is_doubtful=bool(flags))
 
 
 def _flags(result: MetricResult | None) -> Sequence[str]:
@@ -700,7 +721,7 @@ def check_run(
             reason = selection_note({record.run_id: record.run_id})
             checked = check_gates(gates, results)
             written = [outcome for outcome in checked if not outcome.implied]
-            outcomes = [replace(outcome, status="inconclusive", reason=reason, brief=reason) for outcome in written]
+            outcomes = [_make_inconclusive(outcome, reason, reason) for outcome in written]
             return replace(checked, outcomes=(*outcomes, *checked.outcomes[len(written) :]), sample_set=samples)
     report = _check_results(
         store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples
@@ -733,8 +754,9 @@ def _with_unusable(outcome: GateOutcome, judges: Sequence[str]) -> GateOutcome:
     warning = "; ".join(filter(None, [outcome.warning, *judges]))
     if outcome.status != "passed":
         return replace(outcome, warning=warning)
-    reason, brief = (f"{text}, but its judge is not usable" for text in (outcome.reason, outcome.brief))
-    return replace(outcome, status="inconclusive", reason=reason, brief=brief, warning=warning)
+    suffix = ", but its judge is not usable"
+    unusable = _make_inconclusive(outcome, f"{outcome.reason}{suffix}", f"{brief_reason(outcome)}{suffix}")
+    return replace(unusable, warning=warning)
 
 
 def _check_results(

@@ -9,7 +9,7 @@ import pytest
 from auepora_eval.compare.types import DowngradeReason, MetricComparison, Verdict
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.gates import GateOutcome, GateReport, GateStatus, check_gates
+from auepora_eval.gates import GateOutcome, GateReport, GateStatus, brief_reason, check_gates
 from auepora_eval.stats.sequential import Look, SequentialDesign
 
 RELEVANCE, LATENCY = TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.LATENCY
@@ -360,4 +360,4 @@ def test_coverage_has_the_digits_that_its_number_of_answers_allows(scored: int, 
     results = Results([MetricResult("mrr", TargetCategory.RETRIEVAL_ACCURACY, 0.5, signature="mrr", details=details)])
     outcome = check_gates(["coverage(mrr) >= 0.95"], results).outcomes[0]
     assert f"{scored} of {total} answers were scored by mrr, {scored / total:.4f}, " in outcome.reason
-    assert f" by mrr, {brief}, " in outcome.brief
+    assert f" by mrr, {brief}, " in brief_reason(outcome)

@@ -17,7 +17,7 @@ from ..engine.evaluate import evaluate
 from ..errors import AueporaError, BadValueError, MissingDependencyError
 from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
-from ..stats.calibration import auroc
+from ..stats.calibration import threshold_counts
 from .entries import Benchmark, Example, Part, PublishedMetric, named_spec, parse_settings
 from .reading import Loaded, load_part
 from .verdicts import fixed_judges
@@ -168,7 +168,7 @@ def _column_number(name: str, published: PublishedMetric, samples: Sequence[Eval
     numbers, labels = [row[0] for row in rows], [row[1] for row in rows]
     value = None
     if rows:
-        value = auroc(numbers, labels) if published.against else fmean(numbers)
+        value = threshold_counts(numbers, labels).auroc() if published.against else fmean(numbers)
         value = _rescaled(published, value)
     return Number(name, value, ours=value, intervals=((), ()), counted=len(rows), differs=published.differs)
 

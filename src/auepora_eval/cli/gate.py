@@ -188,15 +188,19 @@ def gates_short(
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
+    from ..gates import brief_reason, is_doubtful
     from ..render.short import ShortForm, group_messages
     from ..render.tables import UNRELIABLE_NOTE
     from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in ordered if outcome.is_doubtful]
+    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in ordered if is_doubtful(outcome)]
     listed = ordered[:_MOST_GATES]
     notes = [
-        *((f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {outcome.brief}") for outcome in listed),
+        *(
+            (f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {brief_reason(outcome)}")
+            for outcome in listed
+        ),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,

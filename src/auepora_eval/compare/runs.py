@@ -58,6 +58,7 @@ from .types import (
     ComparisonFindings,
     ComparisonInput,
     MetricComparison,
+    findings_of,
     guardrails_document,
     run_labels,
 )
@@ -149,7 +150,7 @@ class Leaderboard(ComparisonFindings):
             metrics.append(LeaderboardMetric(found.name, found.target, found.higher_is_better, values, (pair,)))
             samples = max(samples, found.n if found.two_stage is None else found.two_stage["samples"])
         names = run_ids if names is None else tuple(names)
-        return cls(run_ids, names, metrics, samples, tuple(report.notes), **report.findings())
+        return cls(run_ids, names, metrics, samples, tuple(report.notes), **findings_of(report))
 
     def metric_label(self, name: str) -> str:
         """The name of a metric for display."""
@@ -483,7 +484,7 @@ def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, *
     """
     board = build_leaderboard(store, [record_a, record_b], **options)
     only_in_a, only_in_b = board.only
-    return MetricComparisons(board.comparisons, only_in_a, only_in_b, **board.findings())
+    return MetricComparisons(board.comparisons, only_in_a, only_in_b, **findings_of(board))
 
 
 def picked_comparisons(
@@ -636,7 +637,7 @@ def compare_runs(
         notes=list(dict.fromkeys([*report.notes, *board.notes])),
         deltas={**report.deltas, "metrics": differences},
         metrics=board.comparisons,
-        **board.findings(),
+        **findings_of(board),
     )
 
 

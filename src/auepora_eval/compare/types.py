@@ -299,14 +299,15 @@ class ComparisonFindings:
     rivals: int = 0
     """Comparisons that share the error rate and are not shown: those of a sweep in which one of two runs was picked."""
 
-    def findings(self) -> dict[str, Any]:
-        """The fields of this class by name, for another object with the same findings."""
-        return {shared.name: getattr(self, shared.name) for shared in fields(ComparisonFindings)}
+
+def findings_of(comparison: ComparisonFindings | CompareReport) -> dict[str, Any]:
+    """The findings of a comparison by name, for another object with the same fields."""
+    return {shared.name: getattr(comparison, shared.name) for shared in fields(ComparisonFindings)}
 
 
 @dataclass(frozen=True, slots=True)
-class CompareReport(ComparisonFindings, BlockReport):
-    """The comparison of two runs."""
+class CompareReport(BlockReport):
+    """The comparison of two runs. Its findings are those of ``ComparisonFindings``."""
 
     run_a: str
     run_b: str
@@ -316,9 +317,18 @@ class CompareReport(ComparisonFindings, BlockReport):
     """``chunker_version_match``, ``only_in_a``, ``only_in_b``, each aggregate's difference, and ``metrics`` by name."""
     per_query: list[QueryComparison]
     metrics: list[MetricComparison] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What else differs between the runs: versions of chunker, embedding, model, prompt."""
-    missing: tuple[int, ...] = field(default=(0, 0), kw_only=True)
+    missing: tuple[int, ...] = (0, 0)
+    register: DecisionRegister | None = None
+    sample_set: str | None = None
+    refused_primary: tuple[str, ...] = ()
+    guardrails: tuple[GuardrailOutcome, ...] = ()
+    fallen: tuple[str, ...] = ()
+    metric_labels: Mapping[str, str] = field(default_factory=dict)
+    ranked: tuple[str, ...] = ()
+    rivals: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""

@@ -28,6 +28,7 @@ from auepora_eval import (
     rescore,
     run_system,
 )
+from auepora_eval.core import registry
 from auepora_eval.errors import BadValueError, StoreError, UnknownRunError
 from helpers.golden_cli import entered
 
@@ -87,7 +88,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         yield {**names, "samples": SAMPLES, "outputs": outputs, "system": answer}
 
 
-def test_examples_of_docstrings(folder: dict[str, Any]) -> None:
+def test_examples_of_docstrings(folder: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))  # what an example registers stays there
     failures: list[str] = []
     for name, function in FUNCTIONS.items():
         runner = doctest.DocTestRunner()

@@ -7,7 +7,7 @@ import pytest
 
 from tools import size
 from tools.readability import FIGURES, Figure, count_figures, find_places
-from tools.source_tree import MODULES, REPO, count_lines, module_name, parse
+from tools.source_tree import MODULES, REPO, module_name, parse
 
 pytestmark = pytest.mark.xdist_group("source_tree")
 
@@ -101,13 +101,6 @@ def test_statements_are_within_the_budget() -> None:
     assert count <= size.MAX_STATEMENTS, (
         "an issue names its budget of new statements; MAX_STATEMENTS in tools/size.py moves by that much"
     )
-
-
-def test_long_modules_are_listed_while_they_are_long() -> None:
-    """``test_names.py`` checks that no module is above its limit."""
-    lines = {module_name(path): count_lines(path) for path in MODULES}
-    outdated = [name for name in size.LONG_MODULES if lines.get(name, 0) <= size.MAX_MODULE_LINES]
-    assert outdated == [], "no longer above the limit: remove them from LONG_MODULES in tools/size.py"
 
 
 def test_figures_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,6 @@ MAX_CHOICES = 100
 """The number of runs listed to choose from."""
 FILTERS = ("q", "where", "sort", "after", "size")
 """The parameters of the list of queries."""
-_COMPARISON_BYTES = 200_000
 
 # --- the runs and options in the address -----------------------------------------------------------------------------
 
@@ -255,7 +254,7 @@ class ComparisonContent:
 
 def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
     """The comparison, cached while the runs do not change."""
-    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), _COMPARISON_BYTES)
+    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), 200_000)
 
 
 def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ..bench.reading import Loaded
     from ..bench.scoring import Scored
     from ..core.types import TargetCategory
-    from ..render.blocks import Block
 
 
 @click.group(
@@ -85,7 +84,7 @@ def list_command(targets: tuple[TargetCategory, ...], available: bool) -> None:
         has_data = _has_data(benchmark)
         if (not wanted or wanted & set(benchmark.heading.targets)) and (has_data or not available):
             rows.append((benchmark, has_data))
-    _print_blocks(list_blocks(rows))
+    echo(blocks_text(list_blocks(rows)))
 
 
 def _has_data(benchmark: Benchmark) -> bool:
@@ -109,11 +108,7 @@ def show_command(name: str) -> None:
     """
     from ..bench.pages import show_blocks
 
-    _print_blocks(show_blocks(get_benchmark(name)))
-
-
-def _print_blocks(blocks: list[Block]) -> None:
-    echo(blocks_text(blocks))
+    echo(blocks_text(show_blocks(get_benchmark(name))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +299,6 @@ def check_command(name: str | None) -> None:
     for benchmark in chosen:
         for split, part in benchmark.parts.items():
             rows += [(benchmark, check_example(benchmark, split, example)) for example in part.examples]
-    _print_blocks(check_blocks(rows))
+    echo(blocks_text(check_blocks(rows)))
     if any(row.differences and not row.problem for _, row in rows):
         sys.exit(1)

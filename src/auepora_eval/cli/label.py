@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ..core.types import EvaluationSample
-from ..grades.pool import Pool, PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_drawn_pairs, write_pool
+from ..grades.pool import Pool, PooledRuns, gold_grades, pool_outputs, write_drawn_pairs, write_pool
 from ..labels.draws import PEOPLE_ONLY, draw_path, read_draws
 from ..labels.names import check_annotator, release_name
 from .console import echo, echo_err, json_text, quiet_option
@@ -325,7 +325,7 @@ def pool_command(
     """
     from ..io.grades import provenance_path, read_grades
 
-    files = [run for run in runs if is_outputs_file(run)]
+    files = [run for run in runs if Path(run).is_file()]
     stored = [run for run in runs if run not in files]
     if drawn is not None and (new_only or qrels is None):
         raise click.UsageError("--draw needs the grades of a model for all documents: give --qrels, without --new-only")

@@ -332,11 +332,6 @@ def _parse_grade(document: PooledDocument, value: object) -> Grade:
 # --- the pooled runs: stored runs by name, TREC runs and output files by path ----------------------------------------
 
 
-def is_outputs_file(run: str) -> bool:
-    """Whether a run is given as the path of a file rather than by its name in the store."""
-    return Path(run).is_file()
-
-
 @dataclass(slots=True)
 class PooledRuns:
     """Runs to pool, in order, and their samples."""

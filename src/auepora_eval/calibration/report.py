@@ -673,7 +673,7 @@ def _interval_text(interval: Interval | None) -> str:
     if interval is None:
         return ""
     ends = f"{format_value(interval.low)} – {format_value(interval.high)}"
-    return f"{ends} ?" if interval.flags else ends
+    return f"{ends} ?" if interval.flags else ends  # it may be too narrow
 
 
 def _label(value: float) -> str:

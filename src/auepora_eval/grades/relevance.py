@@ -226,7 +226,7 @@ class _RelevanceJudge:
         """Grade all documents, a limited number at a time."""
         slots = asyncio.Semaphore(max(_MAX_PENDING, concurrency))
 
-        async def one(document: PooledDocument) -> None:
+        async def grade_document(document: PooledDocument) -> None:
             if not document.text.strip():
                 failed["no_text"] += 1
                 return
@@ -238,7 +238,7 @@ class _RelevanceJudge:
                     return
             on_grade(grade)
 
-        await asyncio.gather(*map(one, documents))
+        await asyncio.gather(*map(grade_document, documents))
 
     async def _grade(self, judge: JudgeClient, document: PooledDocument) -> Grade:
         question = RatingPrompt(

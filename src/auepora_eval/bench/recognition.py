@@ -17,7 +17,6 @@ from .reading import required_keys
 
 DATA_VARIABLE = "AUEPORA_BENCH_DATA"
 """The environment variable with the folder in which each benchmark has a folder of its name."""
-_UNREADABLE = (DataFileError, MissingDependencyError)
 _SIMILAR = 0.5
 """The proportion of keys that a file shares with one of a benchmark, from which it is named."""
 
@@ -54,7 +53,7 @@ def file_keys(path: Path) -> frozenset[str]:
     """The keys of the first record of a file, or of the file itself; none if it cannot be read."""
     try:
         head = read_file_head(path)
-    except _UNREADABLE:
+    except (DataFileError, MissingDependencyError):
         return frozenset()
     return head.keys | frozenset(head.columns)
 

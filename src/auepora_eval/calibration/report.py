@@ -362,8 +362,6 @@ def _corrected_dict(mean: CorrectedMean) -> dict[str, Any]:
 
 _MAX_TEXT_CHARS = 100
 """Maximum length of a question, an answer or a rationale."""
-_UNCERTAIN = "?"
-"""Marks an interval that may be too narrow."""
 _LEFT_OUT = {
     "other_run": "of other runs",
     "other_metric": "for other metrics",
@@ -675,7 +673,7 @@ def _interval_text(interval: Interval | None) -> str:
     if interval is None:
         return ""
     ends = f"{format_value(interval.low)} – {format_value(interval.high)}"
-    return f"{ends} {_UNCERTAIN}" if interval.flags else ends
+    return f"{ends} ?" if interval.flags else ends  # it may be too narrow
 
 
 def _label(value: float) -> str:

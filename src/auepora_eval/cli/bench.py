@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..bench.entries import Benchmark, all_benchmarks, entry_names, get_benchmark, parse_settings
+from ..bench.recognition import describe_file, find_data, require_shape
 from ..errors import AueporaError
+from ..render.terminal import blocks_text
 from .console import echo, json_text, quiet_option
 from .help_pages import Command
 from .judge_options import JudgeOptions, ScoringProgress, exit_with_errors, judge_options, make_judge_session
@@ -28,24 +31,23 @@ from .options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..bench.entries import Benchmark
     from ..bench.reading import Loaded
     from ..bench.scoring import Scored
     from ..core.types import TargetCategory
-    from ..render.blocks import Block
-
-BENCH_COMMANDS = {
-    "Commands": {
-        "list": ("bench:list_command", "List the benchmarks, and what each needs."),
-        "show": ("bench:show_command", "Show what a benchmark measures, and how."),
-        "run": ("bench:run_command", "Compute the numbers of a benchmark for a system."),
-        "check": ("bench:check_command", "Compare examples with their published values, or recognise a file."),
-    }
-}
-CHECK_FAILED = 1
 
 
-@click.group(name="bench", cls=LazyGroup, table=BENCH_COMMANDS)
+@click.group(
+    name="bench",
+    cls=LazyGroup,
+    table={
+        "Commands": {
+            "list": ("bench:list_command", "List the benchmarks, and what each needs."),
+            "show": ("bench:show_command", "Show what a benchmark measures, and how."),
+            "run": ("bench:run_command", "Compute the numbers of a benchmark for a system."),
+            "check": ("bench:check_command", "Compare examples with their published values, or recognise a file."),
+        }
+    },
+)
 def command() -> None:
     """Run published benchmarks on their own files, with the numbers of their scripts.
 
@@ -74,7 +76,6 @@ def list_command(targets: tuple[TargetCategory, ...], available: bool) -> None:
     auepora bench list
     auepora bench list --target noise_robustness
     """
-    from ..bench.entries import all_benchmarks
     from ..bench.pages import list_blocks
 
     wanted = {target.name.lower() for target in targets}
@@ -83,12 +84,10 @@ def list_command(targets: tuple[TargetCategory, ...], available: bool) -> None:
         has_data = _has_data(benchmark)
         if (not wanted or wanted & set(benchmark.heading.targets)) and (has_data or not available):
             rows.append((benchmark, has_data))
-    _print_blocks(list_blocks(rows))
+    echo(blocks_text(list_blocks(rows)))
 
 
 def _has_data(benchmark: Benchmark) -> bool:
-    from ..bench.recognition import find_data
-
     try:
         find_data(benchmark, None, None)
     except AueporaError:
@@ -107,16 +106,9 @@ def show_command(name: str) -> None:
     auepora bench show rgb
     auepora bench show ./mine.yaml
     """
-    from ..bench.entries import get_benchmark
     from ..bench.pages import show_blocks
 
-    _print_blocks(show_blocks(get_benchmark(name)))
-
-
-def _print_blocks(blocks: list[Block]) -> None:
-    from ..render.terminal import blocks_text
-
-    echo(blocks_text(blocks))
+    echo(blocks_text(show_blocks(get_benchmark(name))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +181,9 @@ def run_command(
     auepora bench run popqa --data popQA.tsv --system my_app.rag:build --limit 100
     auepora bench run popqa --data popQA.tsv --config "choice [512, large]"
     """
-    from ..bench.entries import get_benchmark, parse_settings
     from ..bench.pages import run_blocks
     from ..bench.reading import load_part
-    from ..bench.recognition import find_data, require_shape
     from ..plan.source import parse_settings as parse_texts
-    from ..render.terminal import blocks_text
 
     if files.outputs is not None and (files.system is not None or files.config is not None):
         raise click.UsageError("give --outputs, or --system or --config, not both")
@@ -299,9 +288,7 @@ def check_command(name: str | None) -> None:
     auepora bench check hotpotqa
     auepora bench check downloads/dev.json
     """
-    from ..bench.entries import all_benchmarks, entry_names, get_benchmark
     from ..bench.pages import check_blocks
-    from ..bench.recognition import describe_file
     from ..bench.scoring import check_example
 
     if name is not None and name not in entry_names() and not name.endswith((".yaml", ".yml")) and Path(name).exists():
@@ -312,6 +299,6 @@ def check_command(name: str | None) -> None:
     for benchmark in chosen:
         for split, part in benchmark.parts.items():
             rows += [(benchmark, check_example(benchmark, split, example)) for example in part.examples]
-    _print_blocks(check_blocks(rows))
+    echo(blocks_text(check_blocks(rows)))
     if any(row.differences and not row.problem for _, row in rows):
-        sys.exit(CHECK_FAILED)
+        sys.exit(1)

@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 
-GOLD_COMMANDS = {
-    "Commands": {
-        "propose": ("gold:propose_command", "Propose a correction of a sample."),
-        "list": ("gold:list_command", "List the proposals with their state."),
-        "preview": ("gold:preview_command", "Show the effect of proposals on all runs of the dataset."),
-        "apply": ("gold:apply_command", "Accept proposals, and rescore the runs of the dataset."),
-        "withdraw": ("gold:withdraw_command", "Withdraw proposals."),
-        "export": ("gold:export_command", "Write the corrected dataset for future runs."),
-    }
-}
-
-
-@click.group(name="gold", cls=LazyGroup, table=GOLD_COMMANDS)
+@click.group(
+    name="gold",
+    cls=LazyGroup,
+    table={
+        "Commands": {
+            "propose": ("gold:propose_command", "Propose a correction of a sample."),
+            "list": ("gold:list_command", "List the proposals with their state."),
+            "preview": ("gold:preview_command", "Show the effect of proposals on all runs of the dataset."),
+            "apply": ("gold:apply_command", "Accept proposals, and rescore the runs of the dataset."),
+            "withdraw": ("gold:withdraw_command", "Withdraw proposals."),
+            "export": ("gold:export_command", "Write the corrected dataset for future runs."),
+        }
+    },
+)
 def gold_command() -> None:
     """Correct wrong gold: grades of documents, reference answers, invalid samples.
 

@@ -108,7 +108,8 @@ class Command(click.Command):
                 if param.name in _RARE:
                     num_hidden += 1
                     continue
-                record = record[0], _first_clause(record[1])
+                first_clause = _CLAUSE_END.split(record[1], maxsplit=1)[0]
+                record = record[0], f"{first_clause.rstrip('.')}."
             groups[_HEADINGS.get(param.name or "", _OTHER)].append(record)
         for heading, records in groups.items():
             if records:
@@ -117,11 +118,6 @@ class Command(click.Command):
         if num_hidden:
             formatter.write_paragraph()
             formatter.write_text(f"{num_hidden} more options: {ctx.command_path} --help-all")
-
-
-def _first_clause(text: str) -> str:
-    """The help of an option up to its first semicolon or full stop."""
-    return f"{_CLAUSE_END.split(text, maxsplit=1)[0].rstrip('.')}."
 
 
 def _shortened(text: str) -> str:

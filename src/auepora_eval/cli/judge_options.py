@@ -15,6 +15,7 @@ import click
 from ..core.metrics_base import BatchMetric
 from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
+from ..runtime.secrets import Secrets, url_secrets
 from .console import echo_err, json_text
 from .options import grouped_options
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 JUDGE = "judge"
 """Resource name of the judge given on the command line."""
-
-
-_JUDGE_KEYS = ("judge", "resources")
-"""Keys of a plan that say who judges, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class JudgingOptions:
         Settings of other keys are refused, unless the command reads them, too (``others``).
         """
         settings = self.settings
-        judged = {key: value for key, value in settings.items() if key.partition(".")[0] in _JUDGE_KEYS}
+        judged = {key: value for key, value in settings.items() if key.partition(".")[0] in ("judge", "resources")}
         if len(judged) < len(settings) and not others:
             key = next(key for key in settings if key not in judged)
             raise click.UsageError(
@@ -261,7 +258,6 @@ def echo_usage(session: JudgeSession) -> None:
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
     """A session with these judges that shows its progress."""
     from ..judge.session import JudgeSession
-    from ..runtime.secrets import Secrets
 
     def on_progress(done: int, requested: int) -> None:
         line.show_judging(done, requested, session.usage_log.total.failed.total())
@@ -434,8 +430,6 @@ _RESUME_OPTIONS = {
 
 def resume_options() -> tuple[list[str], str]:
     """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
-    from ..runtime.secrets import url_secrets
-
     params = click.get_current_context().params
     # An address with a password is not printed.
     hidden = bool(url_secrets(params["store"] or ""))

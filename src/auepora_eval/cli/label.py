@@ -6,20 +6,18 @@ import getpass
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 from click.core import ParameterSource
 
 from ..core.types import EvaluationSample
+from ..grades.pool import Pool, PooledRuns, gold_grades, pool_outputs, write_drawn_pairs, write_pool
 from ..labels.draws import PEOPLE_ONLY, draw_path, read_draws
 from ..labels.names import check_annotator, release_name
 from .console import echo, echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option
-
-if TYPE_CHECKING:
-    from ..grades.pool import Pool, PooledRuns
 
 
 @click.command(name="label", cls=Command)
@@ -325,10 +323,9 @@ def pool_command(
     auepora pool bm25 dense rerank --qrels qrels.txt --new-only -o more.jsonl
     auepora pool bm25 dense --qrels qrels.txt --draw 300 -m precision@10 -o grade.jsonl
     """
-    from ..grades.pool import PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_pool
     from ..io.grades import provenance_path, read_grades
 
-    files = [run for run in runs if is_outputs_file(run)]
+    files = [run for run in runs if Path(run).is_file()]
     stored = [run for run in runs if run not in files]
     if drawn is not None and (new_only or qrels is None):
         raise click.UsageError("--draw needs the grades of a model for all documents: give --qrels, without --new-only")
@@ -371,7 +368,6 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
     """Draw pairs for people, and write them with the record of the draw."""
     from ..core.conventions import Conventions
     from ..grades.drawn_pairs import DEFAULT_METRICS, correctable_metrics, draw_pairs
-    from ..grades.pool import write_drawn_pairs
 
     chosen = correctable_metrics(parse_specs(metrics) or DEFAULT_METRICS, Conventions.of())
     draw = draw_pairs(pool, chosen, n, seed=seed)

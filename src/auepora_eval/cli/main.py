@@ -198,30 +198,26 @@ def _run(arguments: list[str] | None) -> int:
             error.show()
         return BAD_INPUT
     except AueporaError as error:
-        _echo_message(f"Error: {error}")
+        echo_err(f"Error: {error}", always=True)
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt) as error:
         ended_by = error.__cause__ if isinstance(error, click.Abort) else error  # click raises Abort from it
         if isinstance(ended_by, TerminationSignal):
-            _echo_message(f"Stopped by {ended_by}.")
+            echo_err(f"Stopped by {ended_by}.", always=True)
             return SIGNAL_EXIT_BASE + ended_by.number
-        _echo_message("Interrupted.")
+        echo_err("Interrupted.", always=True)
         return INTERRUPTED
     except _OutputError as failure:
         _discard_stdout()
         cause = failure.__cause__
         assert isinstance(cause, OSError)
-        _echo_message(f"Error: the output cannot be written: {cause.strerror or cause}")
+        echo_err(f"Error: the output cannot be written: {cause.strerror or cause}", always=True)
         return BAD_INPUT
     except Exception as error:
         from .unexpected import report_unexpected
 
         return report_unexpected(error, arguments)
     return 0
-
-
-def _echo_message(message: str) -> None:
-    echo_err(message, always=True)
 
 
 def _discard_stdout() -> None:
@@ -251,7 +247,7 @@ def _show_warnings_plainly() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, AueporaWarning):
-            _echo_message(f"Warning: {message}")
+            echo_err(f"Warning: {message}", always=True)
         else:
             default(message, category, filename, lineno, file, line)
 

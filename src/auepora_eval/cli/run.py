@@ -15,7 +15,7 @@ import click
 from ..plan.source import PlanSource, read_source
 from ..store.connect import DEFAULT_STORE, default_store
 from .console import echo, echo_err, quiet_option, stdout_to_stderr, stop_on_signals
-from .gate import junit_option, plan_files, publish, refuse_inputs_as_reports
+from .gate import gates_short, junit_option, plan_files, publish, refuse_inputs_as_reports
 from .help_pages import Command
 from .judge_options import (
     INTERRUPTED,
@@ -403,7 +403,6 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
 def _short_results(outcome: RunOutcome, results: Results) -> str:
     """The primary metrics and the gates in the short form."""
     from ..render.short import failed_samples
-    from .gate import gates_short
     from .short_results import results_short
 
     record = outcome.record

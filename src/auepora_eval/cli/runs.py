@@ -12,7 +12,7 @@ from ..core.results import Results, display_name
 from ..core.types import MetricResult
 from ..render.short import rounded
 from ..render.tables import table
-from ..store.records import RunRecord, RunStatus
+from ..store.records import RunRecord, RunStatus, plan_conventions
 from ..store.runs import DESIGNS, all_result_summaries, count_all_outputs, decisions
 from .console import echo_err, json_text, quiet_option
 from .options import complete_run, open_store, store_option, write_out
@@ -262,7 +262,6 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
 def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
     """How the gold of runs was matched, if not by id."""
     from ..features.matching import MATCH_WORDS
-    from ..store.records import plan_conventions
 
     ways = {plan_conventions(record).match for record in records}
     return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))

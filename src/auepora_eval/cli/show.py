@@ -529,7 +529,6 @@ def _answer_rule(table: QueryTable, correct: str | None, correct_from: float | N
         return choose_rule(table, correct, correct_from)
     from ..core.metrics_base import BatchMetric, is_judged
     from ..runs.diagnose import choose_correctness
-    from ..store.records import plan_conventions
 
     conventions = plan_conventions(table.runs[-1].record)
     found = choose_correctness([], conventions, parse_specs([correct])[0], correct_from)

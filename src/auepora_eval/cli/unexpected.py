@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from ..runtime.secrets import Secrets
 from .console import echo_err
 
-UNEXPECTED = 4
 MAX_MESSAGE = 400
 """The number of characters that are shown of the message."""
 
@@ -18,7 +17,7 @@ MAX_MESSAGE = 400
 def report_unexpected(error: Exception, arguments: Sequence[str] | None) -> int:
     """Print a line about a bug, or a damaged file; with ``--debug`` or ``AUEPORA_DEBUG`` the traceback first.
 
-    Returns the exit code.
+    Returns the exit code: 4.
     """
     secrets = Secrets(hide_passwords=True)
     words = sys.argv[1:] if arguments is None else arguments
@@ -30,4 +29,4 @@ def report_unexpected(error: Exception, arguments: Sequence[str] | None) -> int:
         what = f"{what[:MAX_MESSAGE]}…"
     hint = "" if is_traced else "; `auepora --debug COMMAND` prints the traceback"
     echo_err(f"Error: unexpected {what}. A file may be damaged, or this is a bug{hint}", always=True)
-    return UNEXPECTED
+    return 4

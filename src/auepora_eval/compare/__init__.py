@@ -90,8 +90,7 @@ class _CallablePackage(ModuleType):
 
         return compare_runs
 
-    def __call__(self, a: str, b: str, **options: Any) -> CompareReport:
-        return self.__wrapped__(a, b, **options)
+    __call__ = __wrapped__
 
 
 sys.modules[__name__].__class__ = _CallablePackage

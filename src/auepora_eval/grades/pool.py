@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -332,11 +332,6 @@ def _parse_grade(document: PooledDocument, value: object) -> Grade:
 # --- the pooled runs: stored runs by name, TREC runs and output files by path ----------------------------------------
 
 
-def is_outputs_file(run: str) -> bool:
-    """Whether a run is given as the path of a file rather than by its name in the store."""
-    return Path(run).is_file()
-
-
 @dataclass(slots=True)
 class PooledRuns:
     """Runs to pool, in order, and their samples."""
@@ -357,25 +352,21 @@ class PooledRuns:
     def add_file(self, path: str) -> None:
         """Add a TREC run or a file of outputs."""
         name = Path(path).name
-        self._add(name if name not in self.runs else path, _by_sample(iter_outputs(path)))
+        self._add(name if name not in self.runs else path, iter_outputs(path))
 
     def add_stored(self, store: RunStore, records: Sequence[RunRecord], *, with_samples: bool = True) -> None:
         """Add stored runs, and their samples unless others are given."""
         names = [record.name for record in records]
         for record in records:
             name = record.name if names.count(record.name) == 1 and record.name not in self.runs else record.run_id
-            self._add(name, _by_sample(store.outputs(record.run_id)))
+            self._add(name, store.outputs(record.run_id))
             if with_samples:
                 self.add_samples(store.samples(record.run_id), record.run_id)
 
-    def _add(self, name: str, outputs: Iterable[tuple[str, SystemOutputs]]) -> None:
+    def _add(self, name: str, rows: Iterable[Any]) -> None:
         if name in self.runs:
             raise BadValueError(f"{name} is given twice; each run can be pooled once")
-        self.runs[name] = outputs
-
-
-def _by_sample(rows: Iterable[Any]) -> Iterator[tuple[str, SystemOutputs]]:
-    return ((row.sample_id, row.output) for row in rows)
+        self.runs[name] = ((row.sample_id, row.output) for row in rows)
 
 
 # --- draws: the pairs that people grade, with their probabilities ----------------------------------------------------

@@ -15,7 +15,7 @@ from ..errors import JudgeError
 from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, write_grades
 from ..io.jsonl import current_time
 from ..io.trec import require_trec_id
-from ..judge.critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
+from ..judge.critic import Critic, JudgeClient, JudgePolicy
 from ..judge.limits import model_name
 from ..judge.preview import Preview, run_preview
 from ..judge.prompting import resolve_prompt
@@ -226,7 +226,7 @@ class _RelevanceJudge:
         """Grade all documents, a limited number at a time."""
         slots = asyncio.Semaphore(max(_MAX_PENDING, concurrency))
 
-        async def one(document: PooledDocument) -> None:
+        async def grade_document(document: PooledDocument) -> None:
             if not document.text.strip():
                 failed["no_text"] += 1
                 return
@@ -238,7 +238,7 @@ class _RelevanceJudge:
                     return
             on_grade(grade)
 
-        await asyncio.gather(*map(one, documents))
+        await asyncio.gather(*map(grade_document, documents))
 
     async def _grade(self, judge: JudgeClient, document: PooledDocument) -> Grade:
         question = RatingPrompt(
@@ -251,7 +251,10 @@ class _RelevanceJudge:
 
         async def once(repeat: int) -> tuple[float, str]:
             ((_, request),) = question.requests(self.critic, repeat)
-            judgement = await judge.ask(self.critic, _with_document(request, document))
+            # Records and simple critics know the document by these ids.
+            metadata = {**request.metadata, "doc_id": document.doc_id}
+            request = replace(request, sample_id=f"{document.sample_id}/{document.doc_id}", metadata=metadata)
+            judgement = await judge.ask(self.critic, request)
             value = judgement.answer.get("score") if judgement.weighted is None else judgement.weighted
             return SCALE.low + SCALE.normalise(value) * (SCALE.high - SCALE.low), judgement.rationale or ""
 
@@ -273,15 +276,6 @@ class _RelevanceJudge:
 
 def _question(document: PooledDocument) -> Any:
     return question_frames(EvaluationSample("", document.query, history=[dict(turn) for turn in document.history]))
-
-
-def _with_document(request: JudgeRequest, document: PooledDocument) -> JudgeRequest:
-    """The request with the document's id, for records and simple critics."""
-    return replace(
-        request,
-        sample_id=f"{document.sample_id}/{document.doc_id}",
-        metadata={**request.metadata, "doc_id": document.doc_id},
-    )
 
 
 def _nearest(judgements: Sequence[tuple[float, str]], mean: float) -> str:

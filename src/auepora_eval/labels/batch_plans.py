@@ -34,7 +34,6 @@ from .choices import LabelScale
 from .draws import ComparisonDesign, LabelDraw, draw_path, fix_design, record_draw
 from .pair_draws import PairDraw, write_pair_draw
 
-GRADE_SCALE = "0-3"
 BATCH_ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -136,7 +135,7 @@ def _check_batch_options(options: BatchOptions) -> BatchOptions:
             raise BadValueError(f"shown: {name!r} cannot be shown in {reason}; possible: {allowed}")
     if purpose == "drafts" and options.scale is not None:
         raise BadValueError("scale: drafts are accepted or rejected; leave the scale out")
-    scale = GRADE_SCALE if purpose == "grade" else options.scale
+    scale = "0-3" if purpose == "grade" else options.scale
     return replace(
         options,
         id=options.id or new_batch_id(),

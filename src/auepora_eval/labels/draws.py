@@ -34,7 +34,6 @@ from ..store.runs import RunStore, record_decision
 
 SINGLE_STRATUM = "all"
 """The name of the only stratum of an unstratified draw."""
-_ID_LENGTH = 12
 PEOPLE_ONLY = "people only"
 """Given as the metric of a comparison that people alone decide."""
 _MIN_PAIRS = 10
@@ -137,7 +136,7 @@ class LabelDraw:
     def digest(self) -> str:
         """What the id is, unless the draw was changed."""
         text = json.dumps({**self.to_dict(), "id": "", "extends": []}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def runs(self) -> tuple[str, ...]:

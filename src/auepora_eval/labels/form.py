@@ -99,7 +99,8 @@ def restore_labels(state: FormState, labels: Mapping[ItemKey, GivenLabel | None]
     for key, given in labels.items():
         if key in positions:
             current = replace(state, position=positions[key], comment="" if given is None else given.comment)
-            after = _add_skip(current) if given is None else _add_label(current, given)
+            skipped = current.skipped | {current.position}
+            after = replace(current, skipped=skipped) if given is None else _add_label(current, given)
             state = _advance(after, current, given)
     return state
 
@@ -166,14 +167,10 @@ def _skip(state: FormState, reason: str) -> tuple[FormState, LabelChange | None]
     if state.item is not None:
         message = f"skipped: {reason}" if reason else "skipped"
         change = LabelChange(state.item.sample_id, None, run=state.item.run, reason=reason)
-        return _advance(replace(_add_skip(state), message=message), state, None), change
+        return _advance(replace(state, skipped=state.skipped | {state.position}, message=message), state, None), change
     if not state.skipped:
         return replace(state, message="no answer was skipped"), None
     return _advance(replace(state, skipped=frozenset(), message="the skipped answers again"), state, None), None
-
-
-def _add_skip(state: FormState) -> FormState:
-    return replace(state, skipped=state.skipped | {state.position})
 
 
 def _add_label(state: FormState, given: GivenLabel) -> FormState:

@@ -166,6 +166,21 @@ def _busy_annotators(leases: Leases, name: str) -> dict[int, set[str]]:
     return found
 
 
+def _annotator_progress(journal: BatchJournal, name: str, leases: Leases) -> AnnotatorProgress:
+    busy = _busy_annotators(leases, name)
+    numbers = list(journal.open_items(name))
+    unclear = len(journal.unclear_items(name))
+    return AnnotatorProgress(
+        labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
+        unclear=unclear,
+        skipped=len(journal.skipped.get(name, ())) - unclear,
+        adjudicated=sum(any(label.annotator == name for label in each) for each in journal.adjudications.values()),
+        remaining=len(numbers),
+        waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
+        is_claimed=name in journal.claims,
+    )
+
+
 class LabelQueue:
     """The items of a batch, handed out to annotators. One per batch and server; threads may share it.
 
@@ -339,7 +354,7 @@ class LabelQueue:
                 complete=sum(count >= self.batch.annotators for count in counts.values()),
                 labels=sum(counts.values()),
                 wanted=len(self.batch.items) * self.batch.annotators,
-                annotators={name: self._annotator_progress(name, leases) for name in names},
+                annotators={name: _annotator_progress(journal, name, leases) for name in names},
                 skipped=tuple(
                     SkippedItem(number, name, skip.reason, skip.at, skip.is_unclear)
                     for name, each in journal.skipped.items()
@@ -354,7 +369,7 @@ class LabelQueue:
         """The progress of one annotator."""
         name = check_annotator(annotator)
         with self._public_errors(), self._reading():
-            return self._annotator_progress(name, self._leases.read())
+            return _annotator_progress(self._journal, name, self._leases.read())
 
     def skipped_items(self, annotator: str) -> list[int]:
         """The numbers of the items that an annotator has skipped; those that they cannot tell are answered."""
@@ -391,20 +406,6 @@ class LabelQueue:
             yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
 
     # --- parts -------------------------------------------------------------------------------------------------------
-
-    def _annotator_progress(self, name: str, leases: Leases) -> AnnotatorProgress:
-        journal, busy = self._journal, _busy_annotators(leases, name)
-        numbers = list(journal.open_items(name))
-        unclear = len(journal.unclear_items(name))
-        return AnnotatorProgress(
-            labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
-            unclear=unclear,
-            skipped=len(journal.skipped.get(name, ())) - unclear,
-            adjudicated=sum(any(label.annotator == name for label in each) for each in journal.adjudications.values()),
-            remaining=len(numbers),
-            waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
-            is_claimed=name in journal.claims,
-        )
 
     def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
         """The keys of the labels of an item, in the order in which its answers are shown."""

@@ -177,9 +177,6 @@ def joint_weights(first: SampleWeights, second: SampleWeights, ids: Iterable[str
     return restricted[1] if tables[1] else restricted[0]
 
 
-_UNLIKE_P_VALUE = 0.01
-
-
 def _unlike_notes(found: SampleWeights, population: Collection[str]) -> list[str]:
     """A warning if the scores of the labelled answers are unlike those of all: a rank test, p below .01.
 
@@ -194,7 +191,7 @@ def _unlike_notes(found: SampleWeights, population: Collection[str]) -> list[str
     scores = np.array(values, dtype=np.float64)
     inside = np.array([name in found.ids for name in population], dtype=np.bool_)
     p_value = rank_sum_p_value(scores, inside)
-    if p_value >= _UNLIKE_P_VALUE:
+    if p_value >= 0.01:
         return []
     means = f"{scores[inside].mean():.3g} on average against {scores.mean():.3g}, p {p_value:.2g}"
     unlike = f"the scores of the labelled answers are unlike those of all answers ({means})"

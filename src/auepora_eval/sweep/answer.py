@@ -19,9 +19,6 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
 from .run import cost_metric, output_tokens
 
-END_TO_END = "end_to_end"
-"""The timing of a whole call."""
-
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
@@ -214,7 +211,7 @@ def _amounts(store: RunStore, record: RunRecord) -> Amounts:
         if priced is not None:
             costs.append(priced.cost_of(row.output).value)
         tokens.append(output_tokens(row.output))
-        seconds.append(row.output.timings.get(END_TO_END))
+        seconds.append(row.output.timings.get("end_to_end"))
     return Amounts(_mean(costs), _mean(tokens), _mean(seconds), record.plan[SWEEP]["setup_s"])
 
 

@@ -37,7 +37,6 @@ from .answer import ConfigurationResult, SweepAnswer
 
 SCHEMA = 1
 MAX_ROWS = 12
-_LISTED = 3
 
 # --- the sentences ---------------------------------------------------------------------------------------------------
 
@@ -55,7 +54,7 @@ def conclusion(answer: SweepAnswer) -> list[str]:
 def _names(results: Sequence[ConfigurationResult]) -> str:
     """The first labels, in brackets where one has several values."""
     labels = []
-    for result in results[:_LISTED]:
+    for result in results[:3]:
         is_alone = len(result.configuration.values) == 1
         labels.append(result.label if is_alone else f"({result.label})")
     more = len(results) - len(labels)
@@ -135,7 +134,6 @@ def _guardrail_texts(answer: SweepAnswer) -> list[str]:
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
-_YES_NO = {True: "yes", False: "no"}
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
@@ -173,7 +171,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
     if not result.is_finished:
         status = result.status
     if result.mean is not None and answer.is_complete:
-        kept = _YES_NO[result.is_kept]
+        kept = "yes" if result.is_kept else "no"
     if result.is_efficient:
         efficient = "yes"
     if result.distance is not None:

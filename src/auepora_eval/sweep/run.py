@@ -290,10 +290,6 @@ def output_tokens(output: SystemOutputs) -> int | None:
 # --- the runs --------------------------------------------------------------------------------------------------------
 
 
-Announce = Callable[[str], None]
-"""Called with a line about a configuration."""
-
-
 def ignore_line(line: str) -> None:
     """Show nothing."""
 
@@ -308,7 +304,7 @@ class SweepRunner:
         *,
         stop: Stop | None = None,
         watcher: RunCallbacks = RunCallbacks(),
-        announce: Announce = ignore_line,
+        announce: Callable[[str], None] = ignore_line,
     ) -> None:
         self.prepared, self.options, self.announce = prepared, options, announce
         self.sweep = prepared.sweep

@@ -38,7 +38,6 @@ MAX_RUNS = 200
 MAX_SHOWN = 20
 """The number of disagreements of a judge that results show."""
 PAGE_SIZE = 50
-_REPORT_BYTES = 50_000
 STRATA_SAMPLES = 20
 """Keys of labels are suggested from so many samples."""
 
@@ -97,7 +96,6 @@ SHOWN_PARTS = (
 # --- the form of a new batch -----------------------------------------------------------------------------------------
 
 DEFAULTS = {"n": "100", "seed": "0", "annotators": "1", "depth": "10", "metrics": " ".join(DEFAULT_METRICS)}
-COMPARED_N = "40"
 NO_FORECAST = "Choose what is labelled to see what the labels can decide."
 
 
@@ -120,7 +118,7 @@ class BatchForm:
 
     def value(self, name: str) -> str:
         """The value of a field, or its default."""
-        default = COMPARED_N if name == "n" and self.purpose == "compare" else DEFAULTS.get(name, "")
+        default = "40" if name == "n" and self.purpose == "compare" else DEFAULTS.get(name, "")
         if name == "id" and self.is_new:
             default = new_batch_id()
         return self.fields.get(name, default)
@@ -567,7 +565,7 @@ def _cached(view: BatchView, name: str, build: Callable[[], T]) -> T:
     state = view.batch.journal.stat()
     versions = tuple(workbench.version(record) for record in records)
     key = (view.batch.runs[0], versions, "batch", view.batch.id, name, state.st_mtime_ns, state.st_size)
-    return workbench.cached(key, build, size=_REPORT_BYTES)
+    return workbench.cached(key, build, size=50_000)
 
 
 def _records(view: BatchView) -> list[RunRecord]:

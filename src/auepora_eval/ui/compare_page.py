@@ -83,7 +83,6 @@ MAX_CHOICES = 100
 """The number of runs listed to choose from."""
 FILTERS = ("q", "where", "sort", "after", "size")
 """The parameters of the list of queries."""
-_COMPARISON_BYTES = 200_000
 
 # --- the runs and options in the address -----------------------------------------------------------------------------
 
@@ -255,7 +254,7 @@ class ComparisonContent:
 
 def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
     """The comparison, cached while the runs do not change."""
-    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), _COMPARISON_BYTES)
+    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), 200_000)
 
 
 def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:
@@ -477,9 +476,6 @@ def record_comparison(request: PageRequest) -> Response:
     return recorded_response(None if recorded is None else recorded.register)
 
 
-SectionBuilder = Callable[[ComparisonRequest], Sequence[ReportSection | None]]
-
-
 def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict[str, Any]:
     build = SECTIONS[name][1]
     return {"blocks": _cached_html(chosen, name, lambda: _section_blocks(build(chosen)))}
@@ -497,7 +493,7 @@ def _wins(chosen: ComparisonRequest) -> Sequence[ReportSection | None]:
     return [wins_section(ComparedRuns(chosen.stored, compare_runs_of(chosen).board))]
 
 
-SECTIONS: Mapping[str, tuple[str, SectionBuilder]] = {
+SECTIONS: Mapping[str, tuple[str, Callable[[ComparisonRequest], Sequence[ReportSection | None]]]] = {
     "wins": ("Wins and losses", _wins),
     "split": ("Retrieval or generation?", lambda chosen: [split_section(*chosen.stored)]),
     "scores": ("Scores", lambda chosen: [runs_scores_section(chosen.stored)]),

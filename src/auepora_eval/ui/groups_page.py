@@ -12,8 +12,6 @@ from .page_request import PageRequest, page_route
 from .query_list import CAUSE_WORDS, query_table, records_of
 from .workbench import page_message, render_template
 
-_GROUPS_BYTES = 20_000
-
 
 def groups_page(request: PageRequest) -> Response:
     """The groups of one run or of two; with ``fragment=1`` as a part of another page."""
@@ -30,7 +28,7 @@ def groups_page(request: PageRequest) -> Response:
     versions = tuple(workbench.version(record) for record in records)
     key = (records[-1].run_id, records[0].run_id, versions, "failure groups", correct, least)
     try:
-        rule, found = workbench.cached(key, build, size=_GROUPS_BYTES)
+        rule, found = workbench.cached(key, build, size=20_000)
         context |= {"found": found, "correct": rule.changes_by, "least": rule.wrong.value}
     except BadValueError as error:
         context["problem"] = page_message(error)

@@ -69,7 +69,6 @@ _FRAGMENT_SECONDS = 0.04
 """How long a fragment waits for all rows before it shows those that are known."""
 _OUTCOMES = ("scored", "skipped", "failed", "absent")
 _PAIR_VALUES = ("better", "worse", "same", "changed", "both-right", "a-only", "b-only", "both-wrong")
-_HIT_VALUES = ("win", "loss", "draw", "lost", "gained")
 
 # --- tables of queries, through the cache ----------------------------------------------------------------------------
 
@@ -399,7 +398,7 @@ class QueryListPage:
         two = len(self.records) > 1
         found = [("answer", list(ANSWERS)), ("rank", ["none", "1", "5", "10"]), ("hit", ["hit", "miss"])]
         if two:
-            found[2][1].extend(_HIT_VALUES)
+            found[2][1].extend(("win", "loss", "draw", "lost", "gained"))
             found.append(("change", [cause.value.replace("_", "-") for cause in Cause]))
         if any(result.details.causes for result in self.table.results.values()):
             found.append(("cause", list(CAUSE_GROUPS)))

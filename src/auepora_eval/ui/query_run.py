@@ -25,8 +25,6 @@ from .query_list import run_columns
 from .workbench import Workbench, find_position, make_url, stored_output
 
 MAX_RUNS = 2
-FILTER_PARAMETERS = ("q", "where", "sort")
-VIEW_PARAMETERS = ("k", "open")
 
 # --- the address: runs, sample, repeats, and the filter of the list ---------------------------------------------------
 
@@ -52,9 +50,9 @@ class QueryAddress:
             raise BadValueError(f"run: {len(runs)} runs are given; a query is shown for one run or for two")
         if sample_id is None:
             raise BadValueError("id: give the id of a sample")
-        filters = {name: parameters.getlist(name) for name in FILTER_PARAMETERS if parameters.getlist(name)}
+        filters = {name: parameters.getlist(name) for name in ("q", "where", "sort") if parameters.getlist(name)}
         repeats = tuple(_parse_repeat(text) for text in parameters.getlist("repeat"))
-        view = {name: parameters[name] for name in VIEW_PARAMETERS if name in parameters}
+        view = {name: parameters[name] for name in ("k", "open") if name in parameters}
         if "k" in view:
             parameters.integer("k", lowest=1)
         return cls(tuple(runs), sample_id, repeats, filters, view)

@@ -251,7 +251,7 @@ class FilterChartRenderer(ChartRenderer):
         if not figure.field or not isinstance(chart, Chart):
             return drawn
         groups = self._groups(figure.field)
-        name = _field_name(figure.field)
+        name = figure.field if figure.field in ("seconds", "rank") else Condition("metric", figure.field).key
         widths = [figure.width] if figure.width <= MEDIUM else [figure.width, NARROW]
         choices = [label_condition(figure.field.removeprefix(LABELS), group) for group in groups]
         scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
@@ -260,7 +260,10 @@ class FilterChartRenderer(ChartRenderer):
         result = answers_result(self._run) if figure.field == "rank" else None  # it counts queries with a score
         also = "" if result is None else outcome_condition(result.name, "scored")
         scales = [{**scale, "also": also} for scale in scales if scale is not None]
-        wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
+        brush = Markup('<div class="brush" data-scale="{}">{}</div>')
+        wrapped = [
+            (kind, brush.format(json.dumps(scale), svg)) for (kind, svg), scale in zip(drawn, scales, strict=True)
+        ]
         return [*wrapped, ("filter", self._controls(figure.field, name, groups, also))]
 
     def _groups(self, field: str) -> list[str]:
@@ -285,15 +288,6 @@ class FilterChartRenderer(ChartRenderer):
             '<label>to <input type="number" name="to" step="{}"></label>'
             '<button class="quiet">Filter</button></form>'
         ).format(name, also, field, unit, step, step)
-
-
-def _field_name(field: str) -> str:
-    """The field of a figure as a condition names it."""
-    return field if field in ("seconds", "rank") else Condition("metric", field).key
-
-
-def _with_scale(svg: Any, scale: Any) -> Markup:
-    return Markup('<div class="brush" data-scale="{}">{}</div>').format(json.dumps(scale), svg)
 
 
 def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Sequence[str]) -> dict[str, Any] | None:

@@ -199,17 +199,17 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.access.hosts:
-            return _refusal(f"This server answers to http://{self.access.hosts[0]} only.")
+            return PlainTextResponse(f"This server answers to http://{self.access.hosts[0]} only.", 403)
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
         own = {f"http://{hosts[0].lower()}"}
         if site == "same-origin":  # a form of our pages: browsers send no origin where the referrer is hidden
             own.add("null")
         if not own.issuperset(headers.getlist("origin")):
-            return _refusal("This request comes from another page.")
+            return PlainTextResponse("This request comes from another page.", 403)
         is_page = headers.get("sec-fetch-dest", "document") == "document"  # not in a frame
         is_link = mode == "navigate" and scope["method"] == "GET" and is_page
         if site in ("cross-site", "same-site") and not is_link:  # same-site: another port of this host
-            return _refusal("This request comes from another page.")
+            return PlainTextResponse("This request comes from another page.", 403)
         return None
 
     def _sign_in(self, scope: Scope) -> Response | None:
@@ -239,14 +239,10 @@ class SecurityMiddleware:
         if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
             given = dict(parse_qsl(body.decode("latin-1"))).get(CSRF_FIELD, "")
         if not _equal(given, self.access.csrf_token_for(scope["role"], scope["path"])):
-            return _refusal(
-                "The form is from an earlier start of the server. Load the page again; nothing was changed."
+            return PlainTextResponse(
+                "The form is from an earlier start of the server. Load the page again; nothing was changed.", 403
             )
         return None
-
-
-def _refusal(message: str) -> Response:
-    return PlainTextResponse(message, 403)
 
 
 def _read_name_secret(scope: Scope) -> str | None:

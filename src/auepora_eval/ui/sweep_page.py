@@ -23,9 +23,6 @@ from .run_filter import RunFilter
 from .run_table import ResultSummaries
 from .workbench import Workbench, render_template
 
-_SIZE = 100_000
-"""The size of an answer in the cache, in bytes: a few configurations with their numbers."""
-
 
 def sweep_page(request: PageRequest) -> Response:
     """The page of the sweep that ``name`` names."""
@@ -53,7 +50,7 @@ def read_answer(workbench: Workbench, name: str) -> SweepAnswer:
     key = ("sweep", name, *versions)
     store = CachedStore(workbench.store)
     store.records_decisions = False  # a page is a GET request
-    return workbench.cached(key, partial(answer_sweep, store, sweep), size=_SIZE)
+    return workbench.cached(key, partial(answer_sweep, store, sweep), size=100_000)
 
 
 ROUTES = [page_route("/sweep", sweep_page)]

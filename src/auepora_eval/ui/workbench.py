@@ -361,7 +361,7 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
         "store_option": "" if is_blind(request) else f" --store {shlex.quote(request.app.state.workbench.label)}",
         "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",
         "path": request.url.path,
-        "drawn": _chart_renderer(),
+        "drawn": ChartRenderer(f"{next(_PARTS)}-"),
     }
     html = _environment().get_template(name).render(common | context)
     return HTMLResponse(html.encode("utf-8", "replace"), status)  # a lone surrogate becomes a question mark
@@ -369,12 +369,9 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
 
 def render_blocks(blocks: Iterable[Block]) -> Markup:
     """Report blocks as HTML, as in the report."""
-    html = _environment().get_template("block_list.html").render(listed=list(blocks), drawn=_chart_renderer())
+    drawn = ChartRenderer(f"{next(_PARTS)}-")
+    html = _environment().get_template("block_list.html").render(listed=list(blocks), drawn=drawn)
     return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
-
-
-def _chart_renderer() -> ChartRenderer:
-    return ChartRenderer(f"{next(_PARTS)}-")
 
 
 # --- errors as pages -------------------------------------------------------------------------------------------------

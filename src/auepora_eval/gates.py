@@ -234,7 +234,6 @@ def coverage_outcome(
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
 
 _ENDS: dict[str | None, str] = {"low": "lower", "high": "upper"}
-NO_BASELINE = "there is no run to compare with; name one with --against"
 
 
 def check_gates(
@@ -243,7 +242,7 @@ def check_gates(
     *,
     comparison: Mapping[str, MetricComparison] | None = None,
     refused: Mapping[str, str] | None = None,
-    without: str = NO_BASELINE,
+    without: str = "there is no run to compare with; name one with --against",
     against: str | None = None,
     guardrails: Sequence[GuardrailOutcome] = (),
     picked: tuple[Mapping[str, MetricComparison], str] = ({}, ""),

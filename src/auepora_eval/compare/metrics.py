@@ -289,7 +289,7 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
             )
         if name not in run.results:
             return f"{run.record.run_id} does not have it; `auepora rescore {run.record.run_id} -m '{name}'` adds it"
-    by_signature = [{without_top_k(result.signature): result for result in run.results[name]} for run in runs]
+    by_signature = [_by_signature(run.results[name]) for run in runs]
     for last in reversed(runs[-1].results[name]):
         signature = without_top_k(last.signature)
         if all(signature in results for results in by_signature):
@@ -297,6 +297,11 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
     newest = [run.results[name][-1].signature or "" for run in runs]
     others = [signature for signature in newest if signature != newest[-1]]
     return _mismatch(newest[-1], [*others, newest[0]][0])
+
+
+def _by_signature(results: Iterable[MetricResult]) -> dict[str | None, MetricResult]:
+    """The newest result of each signature, whatever the number of documents that was asked for."""
+    return {without_top_k(result.signature): result for result in results}
 
 
 def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:

@@ -164,11 +164,6 @@ def brief_reason(outcome: GateOutcome) -> str:
     return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
 
 
-def is_doubtful(outcome: GateOutcome) -> bool:
-    """Whether the interval that decided may be too narrow."""
-    return isinstance(outcome, CheckedGate) and outcome.is_doubtful
-
-
 def _make_inconclusive(outcome: GateOutcome, reason: str, brief: str) -> GateOutcome:
     """An outcome as an inconclusive one, for another reason."""
     changed = replace(outcome, status="inconclusive", reason=reason)
@@ -239,8 +234,6 @@ def coverage_outcome(
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
 
 _ENDS: dict[str | None, str] = {"low": "lower", "high": "upper"}
-NO_BASELINE = "there is no run to compare with; name one with --against"
-NO_GUARDRAILS = "the plan has no guardrails; write 'guardrails: {METRIC: MARGIN}' in it"
 
 
 def check_gates(
@@ -249,7 +242,7 @@ def check_gates(
     *,
     comparison: Mapping[str, MetricComparison] | None = None,
     refused: Mapping[str, str] | None = None,
-    without: str = NO_BASELINE,
+    without: str = "there is no run to compare with; name one with --against",
     against: str | None = None,
     guardrails: Sequence[GuardrailOutcome] = (),
     picked: tuple[Mapping[str, MetricComparison], str] = ({}, ""),
@@ -283,10 +276,12 @@ def check_gates(
                 ]
             case ValueGate():
                 result = results_by_name.get(gate.metric)
-                outcomes.append(_with_brief(partial(_check_value, gate, result), _flags(result)))
+                flags = () if result is None else result.details.interval.flags
+                outcomes.append(_with_brief(partial(_check_value, gate, result), flags))
             case GuardrailsGate():
-                labels = metric_labels(results)
-                outcomes.append(_with_brief(partial(_check_guardrails, gate, guardrails, baseline, labels)))
+                outcomes.append(
+                    _with_brief(partial(_check_guardrails, gate, guardrails, baseline, metric_labels(results)))
+                )
             case _:
                 pair = (comparison or {}).get(gate.metric)
                 flags = () if pair is None else pair.flags
@@ -303,11 +298,6 @@ def _check_coverage(gate: CoverageGate, results: Mapping[str, MetricResult], *, 
 def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:
     """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
     return CheckedGate(**asdict(check()), brief=check(short=True).reason, is_doubtful=bool(flags))
-
-
-def _flags(result: MetricResult | None) -> Sequence[str]:
-    """Why the interval of a result may be too narrow."""
-    return () if result is None else result.details.interval.flags
 
 
 def _digits(short: bool, ends: tuple[float, float] | None, numbers: Sequence[float], other: float | None = None) -> int:
@@ -327,13 +317,12 @@ def _check_guardrails(
     if baseline.comparison is None:
         return _inconclusive(gate, baseline.without)
     if not guardrails:
-        return _inconclusive(gate, NO_GUARDRAILS)
+        return _inconclusive(gate, "the plan has no guardrails; write 'guardrails: {METRIC: MARGIN}' in it")
     states = {guardrail.state for guardrail in guardrails}
     status: GateStatus = "passed"
     if states != {"within_margin"}:
         status = "failed" if "worse" in states else "inconclusive"
-    named = [(labels.get(guardrail.metric, guardrail.metric), guardrail) for guardrail in guardrails]
-    described = [guardrail.describe(label, short=short) for label, guardrail in named]
+    described = [guard.describe(labels.get(guard.metric, guard.metric), short=short) for guard in guardrails]
     return GateOutcome(gate.text, status, "; ".join(described))
 
 
@@ -368,19 +357,18 @@ def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = F
     if unjudged is not None and gate.part != "point":
         return _inconclusive(gate, unjudged, result.value)
     value, what = result.value, name
-    flags: Sequence[str] = ()
     digits = _digits(short, result.interval, [value, *(result.interval or ())], gate.threshold)
     if gate.part != "point":
         if result.interval is None:
             return _inconclusive(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
         value = result.interval[0 if gate.part == "low" else 1]
         what = f"the {_ENDS[gate.part]} end of {name} ({format_number(result.value, digits=digits)})"
-        flags = _flags(result)
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
-    if gate.part == "point" and result.interval is not None and unjudged is None:
+    if gate.part != "point":
+        reason += _flags_note(result.details.interval.flags, short)
+    elif result.interval is not None and unjudged is None:
         reason += f" ({format_interval(result.interval, digits)})"
-    reason += _flags_note(flags, short)
     if (stage := two_stage_details(result)) is not None:
         reason += f"; {two_stage_note(stage)}"
     if corrections := corrections_note(result):
@@ -745,18 +733,12 @@ def _with_judges(store: RunStore, report: GateReport, gates: Iterable[Gate], res
             judges.append(f"{label}{own[metric]}")
         if metric in other and outcome.gate in compared:
             judges.append(f"A: {other[metric]}")
-        outcomes.append(_with_unusable(outcome, judges) if judges else outcome)
+        checked = replace(outcome, warning="; ".join(filter(None, [outcome.warning, *judges])) or None)
+        if judges and outcome.status == "passed":
+            suffix = ", but its judge is not usable"
+            checked = _make_inconclusive(checked, f"{outcome.reason}{suffix}", f"{brief_reason(outcome)}{suffix}")
+        outcomes.append(checked)
     return replace(report, outcomes=tuple(outcomes))
-
-
-def _with_unusable(outcome: GateOutcome, judges: Sequence[str]) -> GateOutcome:
-    """An outcome that depends on judges that are not usable: inconclusive where it was passed."""
-    warning = "; ".join(filter(None, [outcome.warning, *judges]))
-    if outcome.status != "passed":
-        return replace(outcome, warning=warning)
-    suffix = ", but its judge is not usable"
-    unusable = _make_inconclusive(outcome, f"{outcome.reason}{suffix}", f"{brief_reason(outcome)}{suffix}")
-    return replace(unusable, warning=warning)
 
 
 def _check_results(

@@ -188,13 +188,14 @@ def gates_short(
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import brief_reason, is_doubtful
+    from ..gates import CheckedGate, brief_reason
     from ..render.short import ShortForm, group_messages
     from ..render.tables import UNRELIABLE_NOTE
     from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in ordered if is_doubtful(outcome)]
+    doubtful = [outcome for outcome in ordered if isinstance(outcome, CheckedGate) and outcome.is_doubtful]
+    doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in doubtful]
     listed = ordered[:_MOST_GATES]
     notes = [
         *(

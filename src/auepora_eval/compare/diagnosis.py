@@ -143,7 +143,6 @@ class Effect:
         }
 
 
-NOT_BEYOND = "not beyond its own randomness"
 TOO_FEW = "too few to tell"
 """Where no answer changed in a second run, so that there is no randomness to compare with."""
 
@@ -153,7 +152,7 @@ def effects(
 ) -> dict[str, Effect]:
     """The proportion of each class, compared with the proportion of answers that ``changed`` in a second run."""
     found: dict[str, Effect] = {}
-    unnamed = NOT_BEYOND if changed.any() else TOO_FEW
+    unnamed = "not beyond its own randomness" if changed.any() else TOO_FEW
     for name in names:
         members = np.array(classes, np.str_) == name
         found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters), unnamed)

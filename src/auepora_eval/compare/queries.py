@@ -340,7 +340,7 @@ def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, rep
     """Each query with its output in one of the runs; with ``places``, its gold is at the locations."""
     for query, output in zip(queries, queries.outputs(side, repeat), strict=True):
         if places is not None and gold_units(query):
-            docs = [passage for one in places.expected(query) for passage in one.passages]
+            docs = [passage for location in places.expected(query) for passage in location.passages]
             query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
         yield query, output
 

@@ -450,8 +450,13 @@ def require_known_names(
                 f"the gate {gate.text!r} names '{gate.metric}', which is not among the metrics"
                 f"{did_you_mean(gate.metric, known, otherwise=listing)}"
             )
-        if isinstance(gate, ValueGate) and gate.where is not None and slices is not None:
-            _require_slice(gate, gate.where.slice, slices)
+        where = gate.where if isinstance(gate, ValueGate) else None
+        if where is not None and slices is not None and where.slice not in slices:
+            listing = f"; there are {', '.join(slices)}" if slices else "; there is none"
+            raise BadValueError(
+                f"the gate {gate.text!r} names the slice '{where.slice}', which is not among the slices"
+                f"{did_you_mean(where.slice, slices, otherwise=listing)}"
+            )
     return resolve_names(gates, known)
 
 
@@ -476,12 +481,3 @@ def require_quality_gates(gates: Iterable[Gate], signatures: Mapping[str, str]) 
 
 
 _COST_OF_CORRECT = re.compile(r"cost_per_correct\|of:([^|]*)")
-
-
-def _require_slice(gate: ValueGate, name: str, slices: Collection[str]) -> None:
-    if name not in slices:
-        listing = f"; there are {', '.join(slices)}" if slices else "; there is none"
-        raise BadValueError(
-            f"the gate {gate.text!r} names the slice '{name}', which is not among the slices"
-            f"{did_you_mean(name, slices, otherwise=listing)}"
-        )

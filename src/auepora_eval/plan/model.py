@@ -164,7 +164,6 @@ VERSION = 1
 DEFAULT_KEY = "OPENAI_API_KEY"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PAGES = (".html", ".htm", ".md", ".markdown")
-_SERVERS = ("postgresql", "postgres", "postgresql+psycopg")
 _MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 
@@ -186,7 +185,7 @@ def _store_problem(store: str) -> str | None:
     if store in _MEMORY:
         return "a store in memory would be gone with the process; name a file"
     scheme = store.partition("://")[0] if "://" in store else None
-    if scheme is None or scheme in _SERVERS or SQLITE.match(store):
+    if scheme is None or scheme in ("postgresql", "postgres", "postgresql+psycopg") or SQLITE.match(store):
         return None
     return f"cannot keep runs in {quote_text(scheme)}; name a file, or a postgresql:// address"
 
@@ -403,7 +402,6 @@ IGNORED_SECTIONS = ("store", "scoring", "report", "gates", "guardrails")
 """Sections that do not affect the outputs of a run."""
 RETRY_KEYS = ("retries", "backoff", "max_failures", "keep_going")
 """Keys of ``run`` that may change when a run is resumed."""
-_ABSENT = "nothing"
 
 
 def plan_key(resolved: Mapping[str, Any]) -> str:
@@ -454,7 +452,7 @@ def _canonical(value: Any) -> str:
 
 def _format_value(value: Any) -> str:
     if value is None:
-        return _ABSENT
+        return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

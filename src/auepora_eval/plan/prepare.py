@@ -375,7 +375,15 @@ def prepare_with_findings(
             plan, findings, metrics, "system.http.response has no path to; add its path in the reply"
         )
     scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(list(samples))) or samples
-    inapplicable = _inapplicable_metrics(metrics, scored)
+    # metrics that would skip every sample, whatever the system returns
+    inapplicable = [
+        metric.name
+        for metric in metrics or ()
+        if isinstance(metric, BatchMetric)
+        and type(metric).is_applicable is not BatchMetric.is_applicable
+        and scored
+        and not any(metric.is_applicable(sample, OUTPUT_WITH_VECTORS) for sample in scored)
+    ]
     if metrics and len(inapplicable) == len(metrics):  # all calls would be wasted
         findings.add("metrics", f"no sample has anything for {', '.join(inapplicable)}: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
@@ -436,18 +444,6 @@ def _with_resources(
     with use_resources(built):
         specs = [spec for _, spec in _loaded_specs(plan, findings)]
         return _collect(findings, "metrics", lambda: resolve_metrics(specs, conventions))
-
-
-def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
-    """The names of metrics that would skip every sample, whatever the system returns."""
-    return [
-        metric.name
-        for metric in metrics or ()
-        if isinstance(metric, BatchMetric)
-        and type(metric).is_applicable is not BatchMetric.is_applicable
-        and samples
-        and not any(metric.is_applicable(sample, OUTPUT_WITH_VECTORS) for sample in samples)
-    ]
 
 
 def _never_retrieves(source: ObjectSource | None) -> bool:
@@ -734,7 +730,9 @@ def check_plan(
         return PlanCheck(findings.errors)
     with warnings.catch_warnings(record=True) as caught, search_folders(plan.folder, load=load):
         warnings.simplefilter("always", AueporaWarning)
-        _check_store_folder(plan, findings)  # a run also reports it, unless another store is given
+        if plan.store is not None and "://" not in plan.store and not Path(plan.store).parent.is_dir():
+            # a run also reports it, unless another store is given
+            findings.add("store", f"the folder {Path(plan.store).parent} does not exist; create it first")
         made = prepare_with_findings(plan, findings, need_system=need_system)
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, AueporaWarning)]
     if findings.not_loaded:
@@ -746,11 +744,6 @@ def check_plan(
     if callable(close):
         close()
     return PlanCheck([], [*messages, *made.warnings, *_describe_run(made)], plan)
-
-
-def _check_store_folder(plan: Plan, findings: Findings) -> None:
-    if plan.store is not None and "://" not in plan.store and not Path(plan.store).parent.is_dir():
-        findings.add("store", f"the folder {Path(plan.store).parent} does not exist; create it first")
 
 
 def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:

@@ -167,7 +167,10 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
             section.add(where, f"there are {count} configurations '{label}'")
     baseline = _baseline(section, names, keys["baseline"], kept)
     if section.has("setup") and configurations:
-        _check_setup(section, keys["setup"], configurations[0])
+        try:
+            setup_words(keys["setup"], configurations[0])
+        except (KeyError, ValueError) as error:
+            section.add("setup", f"cannot be filled: {error}; the names are {', '.join(configurations[0].values)}")
     if section.findings.errors:
         return None
     return SweepPlan(
@@ -236,13 +239,6 @@ def _baseline(
         section.add("baseline", f"{len(found)} configurations have these values; give as many as say which one it is")
         return None
     return kept.index(found[0])
-
-
-def _check_setup(section: PlanSection, setup: str, configuration: Configuration) -> None:
-    try:
-        setup_words(setup, configuration)
-    except (KeyError, ValueError) as error:
-        section.add("setup", f"cannot be filled: {error}; the names are {', '.join(configuration.values)}")
 
 
 def setup_words(setup: str, configuration: Configuration) -> tuple[str, ...]:

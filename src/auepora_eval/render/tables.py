@@ -373,11 +373,10 @@ def drift_text(drift: Mapping[str, Any]) -> str:
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:
     """A table per slice: every metric in every group."""
-    if not markdown:
-        return [blocks_text(blocks) for blocks in slices_blocks(results)]
     from .markdown import blocks_markdown
 
-    return [blocks_markdown(blocks) for blocks in slices_blocks(results)]
+    render = blocks_markdown if markdown else blocks_text
+    return [render(blocks) for blocks in slices_blocks(results)]
 
 
 def slices_blocks(results: Results) -> list[list[Block]]:

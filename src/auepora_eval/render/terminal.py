@@ -28,11 +28,10 @@ from .blocks import (
     table_rows,
 )
 
-_KEPT = (0x09, 0x0A)
 _CONTROLS = [*range(0x20), 0x7F, *range(0x80, 0xA0)]
 _BIDI_CONTROLS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 """Characters that change the writing direction."""
-_ESCAPES = {code: f"\\u{code:04x}" for code in [*_CONTROLS, *_BIDI_CONTROLS] if code not in _KEPT}
+_ESCAPES = {code: f"\\u{code:04x}" for code in [*_CONTROLS, *_BIDI_CONTROLS] if code not in (0x09, 0x0A)}
 _SURROGATES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 """Halves of characters, which no encoding can write."""
 _UNPRINTABLE = _ESCAPES | _SURROGATES

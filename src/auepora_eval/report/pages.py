@@ -180,7 +180,6 @@ def _present(sections: Iterable[ReportSection | None]) -> list[ReportSection]:
 
 # --- the report file -------------------------------------------------------------------------------------------------
 
-MARKDOWN = (".md", ".markdown")
 _QUERY_LINK = re.compile(r'href="#q/([^"]*)"')
 
 
@@ -217,7 +216,7 @@ def write_report(
     with open_store(store) as opened, gc_paused():
         records = _records(opened, runs, baseline)
         content = build_report(CachedStore(opened), records, title=title)
-        if path.suffix.lower() in MARKDOWN:
+        if path.suffix.lower() in (".md", ".markdown"):
             pieces: Iterable[str] = [report_markdown(content.report)]
         else:
             pieces = report_html(content, all_queries=all_queries)

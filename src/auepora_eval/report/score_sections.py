@@ -404,7 +404,6 @@ def _latency_row(name: str, times: Floats) -> Row:
 
 FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
 _BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
-_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +439,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     depth = run.depth
     if depth < 1 or not any(sample.relevant_docs for sample in run.samples):
         return RetrievalCurves()
-    depths = tuple(k for k in dict.fromkeys([*_DEPTHS, depth]) if k <= depth)
+    depths = tuple(k for k in dict.fromkeys([1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, depth]) if k <= depth)
     depths = tuple(sorted(depths))
     options = _options(run)
     specs: list[Spec] = ["mrr"]

@@ -243,7 +243,6 @@ def read_pilot(
 Found = tuple[dict[str, tuple[str, PilotMetric]], dict[str, str]]
 """Metrics by name with their targets, and why others cannot be planned."""
 _NO_MEAN = "its value is not a mean of scores"
-_NO_SCALE = "its range has no end, so delta has no scale"
 _NOTED = 1.05
 MOST_LABELLED = 100_000
 """Questions up to which labels beside scores are computed; it takes seconds for more."""
@@ -253,7 +252,7 @@ def _range_problem(limits: tuple[float, float], delta: float) -> str | None:
     """Why delta cannot be a difference of scores in this range; ``None`` if it can."""
     low, high = min(limits), max(limits)
     if not math.isfinite(high - low):
-        return _NO_SCALE
+        return "its range has no end, so delta has no scale"
     return None if delta < high - low else f"its scores lie between {low:g} and {high:g}; --delta must be smaller"
 
 

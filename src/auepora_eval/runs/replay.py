@@ -193,7 +193,13 @@ def stored_contexts(
             found[row.sample_id] = ReplayContext(row.output.retrieved, why)
         elif row.output.error is None and _ids(row.output.retrieved) != _ids(known.retrieved):
             differing.add(row.sample_id)
-    _require_texts(record, found)
+    for name, context in found.items():
+        if context.retrieved and not any(item.doc.text for item in context.retrieved):
+            raise BadValueError(
+                f"{record.run_id} ({record.name}) has documents without their texts (sample '{name}': "
+                f"'{context.retrieved[0].doc.doc_id}'), so it cannot be replayed; run its system again so that "
+                "it returns documents with 'text'"
+            )
     notes = []
     if without := [name for name, context in found.items() if context.missing is not None]:
         notes.append(
@@ -218,17 +224,6 @@ def require_ranking(record: RunRecord, row: StoredOutput, consequence: str) -> N
 
 def _ids(retrieved: Sequence[RetrievedDocument]) -> list[str]:
     return [item.doc.doc_id for item in retrieved]
-
-
-def _require_texts(record: RunRecord, contexts: Mapping[str, ReplayContext]) -> None:
-    """Raise if a sample has documents and none of them has text."""
-    for name, context in contexts.items():
-        if context.retrieved and not any(item.doc.text for item in context.retrieved):
-            raise BadValueError(
-                f"{record.run_id} ({record.name}) has documents without their texts (sample '{name}': "
-                f"'{context.retrieved[0].doc.doc_id}'), so it cannot be replayed; run its system again so that "
-                "it returns documents with 'text'"
-            )
 
 
 # --- the replay, and its report --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
@@ -55,8 +55,6 @@ from .outcome import RunOutcome
 from .scoring import judging_steps, score_run
 from .sequential import EarlyStopping, LookProgress, StopRequest, check_stop, ignore_looks
 
-if TYPE_CHECKING:
-    pass
 CHUNK = 1000
 """Number of saved outputs per write to the store."""
 

@@ -21,7 +21,6 @@ Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
 
 _LEVELS = ("nominal", "ordinal", "interval", "ratio")
-_WEIGHTS = (None, "linear", "quadratic")
 _NO_PAIR = "nothing was rated by two"
 _ONE_VALUE = "everybody gave the same rating to everything, so that chance alone would agree as well"
 _ONE_UNIT = "only one thing was rated by two, so that there is no chance agreement to compare with"
@@ -100,7 +99,7 @@ def _kappa(first: Ints, second: Ints, weights: Floats) -> float:
 
 
 def _category_weights(categories: Sequence[Any], weights: Weights | None) -> Floats:
-    if weights not in _WEIGHTS:
+    if weights not in (None, "linear", "quadratic"):
         raise BadValueError(f"weights {weights!r}: choose 'linear' or 'quadratic', or None for labels without an order")
     places = np.arange(len(categories))
     if weights is None:

@@ -106,7 +106,9 @@ def bootstrap_sums(
     informative: list[int] = []
     units = 0
     for table in tables:
-        sums = _unit_sums(table, clusters)
+        statistics = require_finite_table(table, "statistics")
+        codes = encode_clusters(clusters, len(statistics))
+        sums = statistics if codes is None else sums_by(codes, statistics)
         units = len(sums)
         informative.append(int(np.count_nonzero(sums.any(axis=1))))
         observed.append(sums.sum(axis=0))
@@ -123,12 +125,6 @@ def bootstrap_sums(
     ends = np.cumsum([len(sums) for sums in observed])
     parts = np.split(totals, ends[:-1], axis=1)
     return [BootstrapSums(part, units, count) for part, count in zip(parts, informative, strict=True)]
-
-
-def _unit_sums(statistics: Floats, clusters: Ints | None) -> Floats:
-    statistics = require_finite_table(statistics, "statistics")
-    codes = encode_clusters(clusters, len(statistics))
-    return statistics if codes is None else sums_by(codes, statistics)
 
 
 def values_of_sums(of_sums: Callable[[Floats], Floats], totals: Floats) -> Floats:

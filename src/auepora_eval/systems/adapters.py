@@ -18,8 +18,6 @@ from ..features.usage import CACHED, sum_usage, token_count, usage_of_models
 
 # --- documents of a framework: ids, texts, scores, parents, spans, JSON metadata -------------------------------------
 
-_ID_KEYS = ("id", "doc_id", "source")
-
 
 class FrameworkDocument(NamedTuple):
     """The fields of a framework's document, unchecked."""
@@ -72,7 +70,7 @@ class DocumentMapper:
     def _id(self, given: Any, text: str, metadata: Mapping[str, Any]) -> str:
         if self._id_key is not None:
             return str(self._metadata_value(metadata, self._id_key))
-        for candidate in (given, *(metadata.get(key) for key in _ID_KEYS)):
+        for candidate in (given, *(metadata.get(key) for key in ("id", "doc_id", "source"))):
             if candidate is not None and candidate != "":
                 return str(candidate)
         self._warn(

@@ -495,7 +495,9 @@ class _CallLoop:
                 self._dropped += len(self._retries_due)  # called again when the run resumes
                 self._retries_due.clear()
             else:
-                self._start_due_retries(caller)
+                while self._retries_due and self._retries_due[0][0] <= time.monotonic() and caller.stuck_at() is None:
+                    failed = heapq.heappop(self._retries_due)[2]
+                    self._begin(Attempt(failed.task, failed.number + 1), caller)
                 self._start_tasks(caller)
             if not self._in_flight and not self._retries_due and (self._exhausted or self._closing):
                 return
@@ -525,11 +527,6 @@ class _CallLoop:
             attempt.deadline = time.monotonic() + self._policy.timeout
         self._in_flight[attempt] = None
         caller.start(attempt)
-
-    def _start_due_retries(self, caller: Caller) -> None:
-        while self._retries_due and self._retries_due[0][0] <= time.monotonic() and caller.stuck_at() is None:
-            failed = heapq.heappop(self._retries_due)[2]
-            self._begin(Attempt(failed.task, failed.number + 1), caller)
 
     def _wait_seconds(self, caller: Caller) -> float:
         """How long to wait for the next finished attempt before there is something else to do."""

@@ -32,7 +32,6 @@ Socket = tuple[str, str]
 """A component name and a socket name."""
 
 _QUESTION_SOCKETS = ("query", "question", "text", "input", "user_query", "user_input", "prompt")
-_OPTIONAL_QUESTIONS = ("query", "question")
 _ANSWER_SOCKETS = ("answers", "replies", "last_message", "answer", "reply", "response")
 
 
@@ -48,7 +47,7 @@ def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, M
         (component, name)
         for component, name, info in candidates
         if (info["is_mandatory"] and (name in _QUESTION_SOCKETS or takes_messages(info["type"])))
-        or (name in _OPTIONAL_QUESTIONS and _takes_text(info["type"]))
+        or (name in ("query", "question") and _takes_text(info["type"]))
     ]
     mandatory = [(component, name) for component, name, info in candidates if info["is_mandatory"]]
     return by_name or (mandatory if len(mandatory) == 1 else [])

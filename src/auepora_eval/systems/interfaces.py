@@ -213,16 +213,13 @@ def adapt(value: Any) -> Any:
 
 def adapt_generator(value: Any) -> Any:
     """Wrap the generator of a pair, if its framework supports generators with given documents."""
+    from .langchain import langchain_generator
+    from .llamaindex import llamaindex_generator
+
     framework = None if isinstance(value, type) else detect_framework(value)
     if framework is LANGCHAIN:
-        from .langchain import langchain_generator
-
         return langchain_generator(value)
-    if framework is LLAMAINDEX:
-        from .llamaindex import llamaindex_generator
-
-        return llamaindex_generator(value)
-    return value
+    return llamaindex_generator(value) if framework is LLAMAINDEX else value
 
 
 def _is_system(value: object) -> bool:

@@ -120,8 +120,7 @@ def _path_text(steps: tuple[Step, ...]) -> str:
 # Placeholders cannot name the gold of a sample, and its labels and metadata are sent only if the template names them.
 
 _PLAIN = ("query", "sample_id", "top_k", "history", "documents")
-_NESTED = ("labels", "metadata")
-_NAMES = (*_PLAIN, *_NESTED)
+_NAMES = (*_PLAIN, "labels", "metadata")
 _MARKS = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -218,10 +217,12 @@ def _compile(value: object, where: str) -> Any:
     if isinstance(value, str):
         return _Text(tuple(_parts(value, where)))
     if isinstance(value, Mapping):
-        _refuse_unquoted(value, where)
-        for key in value:
+        for key, inner in value.items():
             if not isinstance(key, str):
                 raise BadTypeError(f"{where} has the key {key!r}; keys must be texts")
+            if len(value) == 1 and inner is None and key.partition(".")[0] in _NAMES:
+                # YAML reads {query} without quotes as a mapping with one empty key
+                raise BadValueError(f'{where}: write the placeholder in quotes: "{{{key}}}"')
         return {key: _compile(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_compile(item, f"{where}[{place}]") for place, item in enumerate(value)]
@@ -236,14 +237,6 @@ def _placeholder_names(value: Any) -> Iterator[str]:
     elif isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _placeholder_names(item)
-
-
-def _refuse_unquoted(value: Mapping[Any, Any], where: str) -> None:
-    """Refuse ``{query}`` without quotes, which YAML reads as a mapping with one empty key."""
-    if len(value) == 1:
-        ((key, inner),) = value.items()
-        if inner is None and isinstance(key, str) and key.partition(".")[0] in _NAMES:
-            raise BadValueError(f'{where}: write the placeholder in quotes: "{{{key}}}"')
 
 
 def _parts(text: str, where: str) -> list[str | JsonPath]:

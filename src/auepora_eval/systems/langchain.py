@@ -27,9 +27,7 @@ from .adapters import (
 
 # --- the input of a runnable: a string, or a dict with a key for the question ----------------------------------------
 
-_QUESTION_KEYS = ("question", "input", "query")
 _CONTEXT_KEYS = ("context", "documents", "docs")
-_HISTORY_KEYS = ("chat_history", "history")
 _MESSAGES_KEY = "messages"
 
 
@@ -73,7 +71,7 @@ def input_form(runnable: Any, key: str | None, *, with_context: bool = False) ->
             )
         return InputForm(key)
     names = list(properties)
-    history = next((name for name in _HISTORY_KEYS if name in names), None)
+    history = next((name for name in ("chat_history", "history") if name in names), None)
     context = next((name for name in _CONTEXT_KEYS if name in names), None) if with_context else None
     if with_context and context is None:
         raise BadTypeError(
@@ -89,7 +87,7 @@ def input_form(runnable: Any, key: str | None, *, with_context: bool = False) ->
 
 
 def _question_key(names: list[str]) -> str:
-    for known in _QUESTION_KEYS:
+    for known in ("question", "input", "query"):
         if known in names:
             return known
     if len(names) == 1:

@@ -49,7 +49,6 @@ MAX_POINTS = 2000
 """Beyond this number of queries a heatmap replaces the points."""
 _PLOT_SIZE = 320.0
 _GRID_SIZE = 25
-_OPACITIES = (0.25, 0.45, 0.7, 1.0)
 _MAX_LISTED_IDS = 5
 _ROW_HEIGHT = 26.0
 
@@ -171,7 +170,7 @@ def _heatmap_layer(values: npt.NDArray[np.float64], span: AxisRange, along: Json
         level = next(index for index, limit in enumerate(limits) if counts[x, y] <= limit)
         row = {"a": float(edges[x]), "a2": float(edges[x + 1]), "b": float(edges[y]), "b2": float(edges[y + 1])}
         rows.append({**row, "count": names[level], "tip": f"{int(counts[x, y]):,} queries"})
-    levels = _OPACITIES[-len(names) :]
+    levels = (0.25, 0.45, 0.7, 1.0)[-len(names) :]
     opacity = style_channel("count", dict(zip(names, levels, strict=True)), kind="ordinal")
     encoding = {
         "x": along,

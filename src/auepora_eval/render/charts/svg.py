@@ -122,16 +122,13 @@ def build_scale(channel: Mapping[str, Any], length: float, *, upwards: bool = Fa
     scale_spec = channel["scale"]
     kind, domain = scale_spec["type"], scale_spec["domain"]
     if kind == "band":
-        return _band_scale(domain, length, scale_spec["paddingInner"], scale_spec["paddingOuter"])
+        inner = scale_spec["paddingInner"]
+        step = length / max(1.0, len(domain) - inner + 2 * scale_spec["paddingOuter"])
+        start = (length - step * (len(domain) - inner)) / 2
+        return BandScale({name: place for place, name in enumerate(domain)}, start, step, step * (1 - inner))
     if kind not in ("linear", "log"):
         raise BadValueError(f"unknown scale type {kind!r}; supported are linear, log and band")
     return NumberScale((domain[0], domain[1]), (length, 0.0) if upwards else (0.0, length), kind == "log")
-
-
-def _band_scale(domain: Sequence[str], length: float, inner: float, outer: float) -> BandScale:
-    step = length / max(1.0, len(domain) - inner + 2 * outer)
-    start = (length - step * (len(domain) - inner)) / 2
-    return BandScale({name: place for place, name in enumerate(domain)}, start, step, step * (1 - inner))
 
 
 # --- number formats of ticks: the subset of d3-format that our specs use ---------------------------------------------
@@ -384,7 +381,6 @@ class Layer:
 
 # --- legends: the meaning of colours, shapes and dashes, in a line above a view --------------------------------------
 
-_CHANNELS = ("color", "shape", "strokeDash", "opacity")
 _ROW_HEIGHT = 18.0
 _SYMBOL_WIDTH = 22.0
 """The width of the symbol before a name."""
@@ -426,7 +422,7 @@ def render_legend(layers: Sequence[Mapping[str, Any]], width: float, paint: Pain
 def _legend_entries(layers: Sequence[Mapping[str, Any]]) -> Iterable[_LegendEntry]:
     entries: dict[str, _LegendEntry] = {}
     for layer in layers:
-        for name in _CHANNELS:
+        for name in ("color", "shape", "strokeDash", "opacity"):
             channel = layer["encoding"].get(name) or {}
             scale = channel["scale"] if channel.get("legend") else {"domain": (), "range": ()}
             for label, look in zip(scale["domain"], scale["range"], strict=True):
@@ -690,7 +686,6 @@ def _place_in_rows(labels: list[_AxisLabel]) -> list[_AxisLabel]:
 
 # --- the whole spec as SVG: its title and its stacked views ----------------------------------------------------------
 
-_FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif"
 _EDGE = 6.0
 _NARROWEST = 120.0
 _HEADING, _SUB = 14.0, 11.0
@@ -781,7 +776,7 @@ def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str]
         "height": round(height),
         "role": "group" if linked else "img",  # links inside an image do not work
         "aria-labelledby": f"chart-{digest}-title chart-{digest}-desc",
-        "font-family": _FONT,
+        "font-family": "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif",
         "class": "chart",
     }
     ground: dict[str, Attribute] = {"width": "100%", "height": "100%"}

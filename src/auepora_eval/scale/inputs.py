@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
@@ -771,7 +770,7 @@ def _group(described: InputFile, file: ParquetFile, number: int, columns: list[s
     return table
 
 
-@contextlib.contextmanager
+@contextmanager
 def _open_parquet(described: InputFile, *, check_pages: bool = False) -> Iterator[ParquetFile]:
     """Open a file. The sizes of its pages are checked when it is split into ranges, not for each range."""
     require_arrow()

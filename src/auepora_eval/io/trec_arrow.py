@@ -376,8 +376,7 @@ def _break_ties(at: Ints, order: LineOrder, docs: VectorizedTexts) -> Ints:
 
 def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
     """Return all positions: ``counts`` consecutive ones from each start."""
-    positions: Ints = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return positions
+    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
 
 
 def _all_rankings(queries: list[str], run: TrecLines[VectorizedTexts]) -> list[list[str]]:

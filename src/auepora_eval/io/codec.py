@@ -241,7 +241,7 @@ class OutputRow(_WireRow, Generic[DocumentT]):
 
 CheckedSampleRow = SampleRow[CheckedDocumentRow]
 CheckedOutputRow = OutputRow[CheckedDocumentRow]
-_SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
+SAMPLE_DECODER: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
 _OUTPUTS: msgspec.json.Decoder[OutputRow[DocumentRow]] = msgspec.json.Decoder(OutputRow[DocumentRow])
 _ENCODER = msgspec.json.Encoder()
 _FIELDS: dict[type, tuple[str, ...]] = {
@@ -273,7 +273,7 @@ OUTPUT_SHAPE = _row_schema("outputs", OutputRow, "samples", SampleRow)
 def decode_sample(line: bytes) -> EvaluationSample:
     """Decode one line of a dataset; ``LineError`` explains what is wrong with it."""
     try:
-        row = _SAMPLES.decode(line)
+        row = SAMPLE_DECODER.decode(line)
     except (ValueError, RecursionError) as error:
         raise LineError(decoding_problem(line, error, SAMPLE_SHAPE)) from error
     try:

@@ -6,6 +6,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from auepora_eval.io.problems import join_key
 from auepora_eval.judge.critic import JudgePolicy, Price
 from auepora_eval.options import describe_type, option_types
 from auepora_eval.plan.model import (
@@ -24,7 +25,7 @@ from auepora_eval.plan.model import (
     StopSettings,
     TwoStageKeys,
 )
-from auepora_eval.plan.source import InFolder, Variables, default_of, is_optional, join_key, split_hint
+from auepora_eval.plan.source import InFolder, Variables, default_of, is_optional, split_hint
 from auepora_eval.plan.sweep import SweepBudget, SweepKeys
 
 PAGE = Path(__file__).parent.parent / "docs" / "plans.md"

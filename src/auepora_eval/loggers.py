@@ -116,7 +116,7 @@ def _results_and_record(loggable: Any) -> tuple[Results, RunRecord | None]:
             raise BadValueError("there are no results to log: the run was not scored")
         return loggable.results, getattr(loggable, "record", None)
     listed = list(loggable) if isinstance(loggable, Iterable) else [loggable]
-    if not all(isinstance(one, MetricResult) for one in listed):
+    if not all(isinstance(result, MetricResult) for result in listed):
         raise BadTypeError(f"log the results of an evaluation or of a run, not a {type(loggable).__name__}")
     return Results(listed), None
 

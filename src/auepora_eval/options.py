@@ -157,7 +157,8 @@ def describe_type(hint: Any) -> str:
     return f"{plain} or none" if plain and rule.accepts(None) else plain
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a value is an integer or a float, and no truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -168,7 +169,7 @@ def _is_finite(value: Any) -> bool:
 def _number_advice(value: object) -> str:
     if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdigit():
         return "; leave out the quotes"
-    return "; it must be finite" if _is_number(value) and not _is_finite(value) else ""
+    return "; it must be finite" if is_number(value) and not _is_finite(value) else ""
 
 
 _SCALARS: dict[Any, Rule] = {
@@ -178,7 +179,7 @@ _SCALARS: dict[Any, Rule] = {
         lambda value: isinstance(value, int) and not isinstance(value, bool),
         advice=_number_advice,
     ),
-    float: Rule("a number", _is_number, _is_finite, _number_advice),
+    float: Rule("a number", is_number, _is_finite, _number_advice),
     str: Rule("a string", lambda value: isinstance(value, str)),
     type(None): Rule("none", lambda value: value is None),
     Any: Rule("", lambda value: True),

@@ -167,7 +167,7 @@ def _closest_spec(spec: Spec) -> Spec:
     from ..core.other_tools import closest_metrics
 
     found = closest_metrics(base)
-    if len(found) != 1 or found[0].is_own_question:
+    if len(found) != 1 or found[0].metric == "judge_metric":  # the user writes its question
         return spec
     closest = found[0]
     ours = closest.metric.removesuffix("@k") + at + cutoff

@@ -265,17 +265,17 @@ def format_lines(answer: Mapping[str, Any], about: Mapping[str, Any]) -> list[st
             f"{'needed' if str(number) in marked else 'not needed'}: {sentence}"
             for number, sentence in enumerate(sentences, 1)
         ]
-    return [f"{_plain(value)}: {statements[0]}" for value in answer.values()] if len(statements) == 1 else []
+    return [f"{plain_value(value)}: {statements[0]}" for value in answer.values()] if len(statements) == 1 else []
 
 
 def format_one_line(answer: Mapping[str, Any]) -> str:
     """A judgement in one line, without the rationale."""
-    return ", ".join(f"{name} {_plain(value)}" for name, value in answer.items() if name != "rationale")
+    return ", ".join(f"{name} {plain_value(value)}" for name, value in answer.items() if name != "rationale")
 
 
 def _verdict(answer: object, statements: Sequence[str]) -> str:
     if not isinstance(answer, Mapping):
-        return _plain(answer)
+        return plain_value(answer)
     number = answer.get("number")
     known = isinstance(number, int) and 1 <= number <= len(statements)
     statement = statements[number - 1] if known and isinstance(number, int) else f"statement {number}"
@@ -292,7 +292,8 @@ def _list(value: object) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def _plain(value: Any) -> str:
+def plain_value(value: Any) -> str:
+    """A text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -17,11 +17,6 @@ class ClosestMetric:
     differs: str
     options: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def is_own_question(self) -> bool:
-        """Whether the metric there asks a question that the user writes, as ``judge_metric`` does."""
-        return self.metric == "judge_metric"
-
 
 CLOSEST = (
     ClosestMetric(

@@ -56,7 +56,7 @@ from .executors import (
     make_executor,
     with_judges,
 )
-from .gold_match import GoldReading, MatchChoice
+from .gold_match import GoldReading, MatchChoice, Pair
 
 if TYPE_CHECKING:
     from ..judge.controls import JudgeControls
@@ -195,7 +195,6 @@ def compute_result(metric: Metric, batch: Batch) -> MetricResult:
 # --- the evaluation: all metrics in one pass over batches of samples and outputs, or over bare rankings --------------
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
-Pair = tuple[EvaluationSample, SystemOutputs | None]
 Progress = Callable[[int], None]
 """Called with the number of samples of each finished batch."""
 

@@ -23,7 +23,8 @@ from ..core.slices import Grouping, SliceSpec
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AlignmentError, BadValueError
 from ..stats.intervals import Floats, Interval, Ints
-from .evaluate import BATCH_SIZE, CollectingAccumulator, Evaluation, EvaluationOptions, Metrics, Pair, evaluate
+from .evaluate import BATCH_SIZE, CollectingAccumulator, Evaluation, EvaluationOptions, Metrics, evaluate
+from .gold_match import Pair
 
 # --- aggregation over repeats: means per sample, means of values, and the spread -------------------------------------
 

@@ -17,6 +17,7 @@ from ..errors import BadValueError, did_you_mean
 from ..features.rankings import parse_level
 from ..runtime.files import read_bytes, write_lines
 from .codec import (
+    SAMPLE_DECODER,
     CheckedDocumentRow,
     CheckedSampleRow,
     DocumentRow,
@@ -326,7 +327,6 @@ FORMAT = register_format(
 # --- the fingerprint of a dataset: a hash of its samples in their order ----------------------------------------------
 
 _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
-_ROW_DECODER: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
 _CHECKED_ROW_DECODER: msgspec.json.Decoder[SampleRow[CheckedDocumentRow]] = msgspec.json.Decoder(CheckedSampleRow)
 
 
@@ -357,7 +357,7 @@ def canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentR
 
 def _checked_canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
     try:
-        row = _ROW_DECODER.decode(encode_sample(sample))
+        row = SAMPLE_DECODER.decode(encode_sample(sample))
     except LineError as error:
         raise LineError(f"sample {sample.sample_id!r:.80}: {error}") from error
     return _SORTED_ENCODER.encode(row), row
@@ -365,9 +365,9 @@ def _checked_canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[
 
 def _decode_row(line: bytes) -> SampleRow[DocumentRow]:
     if b'"span"' not in line:
-        return _ROW_DECODER.decode(line)
+        return SAMPLE_DECODER.decode(line)
     _CHECKED_ROW_DECODER.decode(line)  # rejects a span that runs backwards
-    return _ROW_DECODER.decode(line)
+    return SAMPLE_DECODER.decode(line)
 
 
 def to_sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:

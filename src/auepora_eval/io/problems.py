@@ -186,11 +186,11 @@ def value_problem(error: Exception, raw: object, schema: RowSchema) -> str:
     if found := _WITH_PATH.fullmatch(message):
         message, path = found[1], found[2]
     if message == BAD_SPAN:
-        path = _join_path(path, "span")
+        path = join_key(path, "span")
     if found := _UNKNOWN.fullmatch(message):
-        return f"unknown field {quote_text(_join_path(path, found[1]))}{unknown_key_hint(path, found[1], raw, schema)}"
+        return f"unknown field {quote_text(join_key(path, found[1]))}{unknown_key_hint(path, found[1], raw, schema)}"
     if found := _MISSING.fullmatch(message):
-        return f"field {quote_text(_join_path(path, found[1]))} is missing"
+        return f"field {quote_text(join_key(path, found[1]))} is missing"
     if "out of range" in message:
         return too_large_message(
             next(
@@ -295,13 +295,14 @@ def walk_json(raw: object) -> Iterator[tuple[str, Any, Any, Any]]:
         path, value, holder, place = pending.pop()
         yield path, value, holder, place
         if isinstance(value, dict):
-            pending.extend([(_join_path(path, str(key)), item, value, key) for key, item in value.items()][::-1])
+            pending.extend([(join_key(path, str(key)), item, value, key) for key, item in value.items()][::-1])
             pending.extend((path, key, value, None) for key in value)
         elif isinstance(value, list):
             pending.extend([(f"{path}[{index}]", item, value, index) for index, item in enumerate(value)][::-1])
 
 
-def _join_path(path: str, key: str) -> str:
+def join_key(path: str, key: str) -> str:
+    """The path of a key within another."""
     return f"{path}.{key}" if path else key
 
 
@@ -312,7 +313,7 @@ def _complete_path(path: str, raw: object) -> str:
     if holder != path and isinstance(values, dict):
         for key, value in values.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
-                return _join_path(holder, str(key))
+                return join_key(holder, str(key))
     return holder
 
 

@@ -134,17 +134,17 @@ _OWN_NAMES = RecordColumns(
     retrieved_ids="context_ids",
     response="response",
 )
-_PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
+PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
 
 
 def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
     """Return the columns of a tool, or custom ones given as a mapping of fields to columns."""
     if isinstance(columns, str):
-        if columns not in _PRESETS:
+        if columns not in PRESETS:
             raise BadValueError(
                 f"unknown columns {quote_text(columns)}; choose 'ragas' or 'deepeval', or give a mapping"
             )
-        return _PRESETS[columns]
+        return PRESETS[columns]
     known = [column.name for column in fields(RecordColumns) if column.name not in ("kind", "extracts")]
     given: dict[str, str] = {}
     columns, extracts = split_extracts(columns)

@@ -17,6 +17,7 @@ from ..features.hits import GoldPositions, PrecomputedHits
 from ..features.rankings import HIGHEST_LEVEL
 from .trec_columns import (
     DOCUMENT,
+    HASH_FACTOR,
     QRELS,
     QUERY,
     RUN,
@@ -126,7 +127,6 @@ Hashes = npt.NDArray[np.uint64]
 _WORD = 8
 _CHUNK = 1 << 15
 """The number of strings that are hashed at once: temporary arrays fit into the CPU cache."""
-_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
@@ -154,7 +154,7 @@ class VectorizedTexts:
             chunk = slice(start, start + _CHUNK)
             own = hashes[chunk]
             for which, word in _iter_words(words, ends[chunk], lengths[chunk]):
-                mixed = (own[which] ^ word) * _HASH_FACTOR
+                mixed = (own[which] ^ word) * HASH_FACTOR
                 own[which] = mixed ^ (mixed >> _HALF)
 
         list(pool.map(mix, range(0, len(hashes), _CHUNK)))
@@ -376,8 +376,7 @@ def _break_ties(at: Ints, order: LineOrder, docs: VectorizedTexts) -> Ints:
 
 def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
     """Return all positions: ``counts`` consecutive ones from each start."""
-    positions: Ints = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return positions
+    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
 
 
 def _all_rankings(queries: list[str], run: TrecLines[VectorizedTexts]) -> list[list[str]]:

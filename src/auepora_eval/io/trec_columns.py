@@ -315,7 +315,7 @@ def _sort_ties(docs: DocIds, order: LineOrder) -> list[str]:
 # --- the reader without Arrow: NumPy finds the columns ---------------------------------------------------------------
 
 _CACHE_BITS = 16
-_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Knuth hashes
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Knuth hashes
 
 
 def read_columns(data: bytes, layout: TrecLayout) -> TrecLines[TextColumn] | None:
@@ -359,7 +359,7 @@ class _QueryNumbering:
 
     def _look_up_cached(self, words: Words) -> Ints:
         # Each word has one slot in the cache, by the upper bits of a multiplicative hash.
-        places = ((words * _HASH_FACTOR) >> np.uint64(64 - _CACHE_BITS)).astype(np.int64)
+        places = ((words * HASH_FACTOR) >> np.uint64(64 - _CACHE_BITS)).astype(np.int64)
         numbers = self._cached_numbers[places]
         missed = np.flatnonzero(self._cached_words[places] != words)
         if len(missed):

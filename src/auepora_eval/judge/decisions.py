@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from ..errors import BadValueError, JudgeError
 from ..net.client import HttpReply, status_text
-from ..options import NonEmpty, PositiveFloat, PositiveInt, check_options
+from ..options import NonEmpty, PositiveFloat, PositiveInt, check_options, is_number
 from .critic import SCORE, Judgement, JudgeRequest, Question, Usage, estimate_tokens, named_questions, read_answer
 from .openai import HttpCritic, add_tokens, decode_reply, extract_error_message
 from .parse import shorten
@@ -125,7 +125,7 @@ FORMATS: dict[Api, _WireFormat] = {
 def _two_sides(probability: Any, question: Question) -> list[tuple[Any, Any]]:
     """A predicate has one number: that of its true option."""
     false, true = question.options
-    if not _is_number(probability):
+    if not is_number(probability):
         return [(true, probability)]
     return [(false, 1 - probability), (true, probability)]
 
@@ -134,10 +134,6 @@ def _by_level(pairs: Iterable[tuple[Any, Any]], question: Question) -> list[tupl
     """The pairs with the level in place of its index."""
     levels = {str(index): level for index, level in enumerate(question.options)}
     return [(levels.get(str(index), index), probability) for index, probability in pairs]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _pairs_to_dict(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -166,7 +162,7 @@ def read_distribution(wire: _WireFormat, answer: Any, question: Question) -> dic
     if answer.get("type", kind) != kind:
         raise JudgeError("unparseable", f"the answer is of type {answer['type']!r:.40}, and the question was a {kind}")
     mass = answer.get("label_mass")
-    if mass is not None and not (_is_number(mass) and mass >= MIN_LABEL_MASS):
+    if mass is not None and not (is_number(mass) and mass >= MIN_LABEL_MASS):
         raise JudgeError(
             "label_mass", f"the options have the probability {mass!r:.40} together: the model would say something else"
         )
@@ -182,7 +178,7 @@ def _check_distribution(found: Mapping[Any, Any], options: Sequence[str]) -> dic
             raise JudgeError("duplicate_name", f"the answer has two probabilities for {option!r:.80}")
         if option not in options:
             raise JudgeError("unknown_option", f"the answer has a probability for {option!r:.80}, which is no option")
-        if not _is_number(value) or math.isnan(value):
+        if not is_number(value) or math.isnan(value):
             raise JudgeError("not_a_probability", f"the probability of {option!r:.80} is {value!r:.40}")
         if not 0 <= value <= 1:
             raise JudgeError("not_a_probability", f"the probability of {option!r:.80} is {value!r:.40}, beyond 0 to 1")

@@ -31,7 +31,7 @@ from ..runtime.imports import find_file
 Frames = str | Sequence[str] | Mapping[str, str]
 """Judged texts: one string, several, or several by name."""
 
-_SLOT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+SLOT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _HEADING = re.compile(r"^# (System|Prompt)[ \t]*$", re.MULTILINE)
 
 
@@ -155,7 +155,7 @@ class Prompt:
 
 @lru_cache(maxsize=256)
 def _slots(prompt: Prompt) -> frozenset[str]:
-    return frozenset(_SLOT.findall(prompt.system)) | frozenset(_SLOT.findall(prompt.question))
+    return frozenset(SLOT.findall(prompt.system)) | frozenset(SLOT.findall(prompt.question))
 
 
 @lru_cache(maxsize=256)
@@ -195,7 +195,7 @@ def _render_frames(frames: Sequence[tuple[str, str]], code: str) -> str:
 
 def _fill_slots(template: str, values: Mapping[str, str]) -> str:
     # In one pass: a slot inside a judged text is plain text.
-    return _SLOT.sub(lambda match: values[match[1]], template)
+    return SLOT.sub(lambda match: values[match[1]], template)
 
 
 def _split_front_matter(text: str, where: str | Path) -> tuple[dict[str, Any], str]:

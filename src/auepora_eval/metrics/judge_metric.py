@@ -19,7 +19,7 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadOptionError, BadValueError, DataFileError, JudgeError, did_you_mean
 from ..judge.controls import parse_control_kinds
-from ..judge.prompting import Prompt, built_in_prompt, read_prompt
+from ..judge.prompting import SLOT, Prompt, built_in_prompt, read_prompt
 from ..judge.ratings import (
     SCORE,
     ClassScale,
@@ -302,7 +302,6 @@ def _parse_target(option: object, inputs: Sequence[JudgedInput]) -> TargetCatego
 # --- the prompt: that of the user, and the paragraphs of the built-in one that it lacks ------------------------------
 
 _WORDS = ("scale", "form")
-_SLOT_NAMES = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _PATH = re.compile(r"\S+\.(?:md|txt|prompt)")
 _SECTION = re.compile(r"[^{]*\{\{\w+\}\}[^\n]*")
 """A part of the built-in prompt: a slot, with the heading before it."""
@@ -317,7 +316,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
     own = _own_prompt(option)
     present = {*_WORDS, *(name for name, used in parts.items() if used)}
     known = {*(shown.slot for shown in inputs), *present}
-    counts = Counter(_SLOT_NAMES.findall(own.question) + _SLOT_NAMES.findall(own.system))
+    counts = Counter(SLOT.findall(own.question) + SLOT.findall(own.system))
     for slot, count in counts.items():
         if slot not in known:
             hint = did_you_mean(slot, known, otherwise=f"; the slots are {', '.join(sorted(known))}")
@@ -334,7 +333,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
     paragraphs = {"task": own.question, "inputs": "\n\n".join(f"{{{{{slot}}}}}" for slot in missing)}
     shown: list[str] = []
     for section in map(str.strip, _SECTION.findall(template.question)):
-        (slot,) = _SLOT_NAMES.findall(section)
+        (slot,) = SLOT.findall(section)
         if paragraphs.get(slot):
             shown.append(section.replace(f"{{{{{slot}}}}}", paragraphs[slot]))
         elif slot in present and slot not in counts:
@@ -345,7 +344,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
 def _separate_frames(text: str) -> str:
     """The text with a paragraph for each framed slot: a frame opens and closes with a line of its own."""
     paragraphs = re.sub(
-        rf"\s*{_SLOT_NAMES.pattern}\s*",
+        rf"\s*{SLOT.pattern}\s*",
         lambda slot: slot[0] if slot[1] in _WORDS else f"\n\n{{{{{slot[1]}}}}}\n\n",
         text,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, groupby, zip_longest
-from math import log2
+from math import inf, log2
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -662,13 +661,13 @@ class RankingMetric(ConfiguredMetric):
     def position_cut(self, view: RankingView) -> float:
         """The number of positions of a view that count. Gold units are matched within the depth already."""
         if isinstance(view, UnitView):
-            return math.inf if self.max_rank is None else self.max_rank
+            return inf if self.max_rank is None else self.max_rank
         return self.cut
 
     @property
     def cut(self) -> float:
         """The number of positions that count: by the metric, and by the depth of the conventions."""
-        return min(k for k in (self.max_rank, self.active_conventions.depth, math.inf) if k is not None)
+        return min(k for k in (self.max_rank, self.active_conventions.depth, inf) if k is not None)
 
     def signature_options(self) -> dict[str, str]:
         """What the class declares, and the options of every ranking metric."""

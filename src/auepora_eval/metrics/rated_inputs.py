@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from ..core.derivation import (
     ExplainContext,
     add_judgements,
     format_number,
+    plain_value,
     quote_text,
 )
 from ..core.metrics_base import declare, set_metadata
@@ -138,8 +138,8 @@ class JudgedInput:
             case "gold_documents":
                 return _texts(_relevant_documents(sample))
             case "steps":
-                return [_as_text(step) for step in output.steps] or Score.skip("no_steps")
-        return _as_text(self._value(sample))
+                return [plain_value(step) for step in output.steps] or Score.skip("no_steps")
+        return plain_value(self._value(sample))
 
     def _value(self, sample: EvaluationSample) -> Any:
         return (sample.labels if self.kind == "labels" else sample.metadata).get(self.name)
@@ -155,10 +155,6 @@ def _relevant_documents(sample: EvaluationSample) -> list[Document]:
 
 def _texts(documents: Sequence[Document]) -> list[str]:
     return [document.text for document in documents if document.text and document.text.strip()]
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def parse_inputs(option: object) -> tuple[JudgedInput, ...]:

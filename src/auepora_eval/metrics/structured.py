@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Annotated, Any
@@ -299,8 +298,8 @@ class StructuredValidity(AnnotatedMetric):
     deep or with too large a number for the validator (`not_validated`). Every answer with a schema is counted.
     """
 
-    schema: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
-    _text: str | None = dataclasses.field(default=None, init=False, repr=False)
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    _text: str | None = field(default=None, init=False, repr=False)
     """The schema as canonical JSON, by which metrics are compared: a dict has no hash, and 1 equals true."""
 
     target = TargetCategory.GENERATION_CORRECTNESS

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -441,13 +441,11 @@ def _first_line(error: Exception) -> str:
 def quiet_loading() -> Iterator[None]:
     """Suppress progress bars and warnings of model loaders; problems are raised as errors."""
     logging: Any = None
-    try:
+    with suppress(ImportError):
         logging = import_module("transformers.utils.logging")
         level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-    except ImportError:
-        pass
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -434,7 +433,7 @@ def hash_uniform(seed: int, *key: str) -> float:
 
 def seeded_permutation(n: int, seed: int, *key: str) -> Iterator[int]:
     """Yield the numbers below ``n`` in a random order, lazily: taking a few of a million costs only a few steps."""
-    rng = random.Random(_text(seed, key).encode("utf-8", "surrogatepass"))  # noqa: S311 -- no secret
+    rng = Random(_text(seed, key).encode("utf-8", "surrogatepass"))  # noqa: S311 -- no secret
     swapped: dict[int, int] = {}
     for position in range(n):
         other = rng.randrange(position, n)

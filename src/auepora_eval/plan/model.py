@@ -18,14 +18,14 @@ from ..core.types import SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..engine.gold_match import MatchChoice
-from ..io.problems import quote_text
+from ..io.problems import join_key, quote_text
 from ..judge.critic import JudgePolicy, Price
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
 from ..systems.policy import CallPolicy
 from .gates import Gate
-from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join_key, path_problem
+from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, path_problem
 from .sweep import SweepPlan
 
 DEFAULT_CACHE = "judgements.sqlite"

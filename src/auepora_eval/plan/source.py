@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import yaml
 
 from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
-from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
+from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text
 from ..io.yaml_values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
@@ -657,11 +657,6 @@ def split_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def _base(hint: Any) -> Any:
     return hint.__origin__ if get_origin(hint) is Annotated else hint
-
-
-def join_key(path: str, key: str) -> str:
-    """The path of a key within another."""
-    return f"{path}.{key}" if path else key
 
 
 def resolve_path(path: str, folder: Path) -> Path:

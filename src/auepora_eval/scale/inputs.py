@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
@@ -26,7 +25,7 @@ from ..io.formats import GLOB, LINE_FORMATS, SPLIT_FORMATS, Role
 from ..io.join import resolve_format
 from ..io.parquet import line_of_row, table_schema
 from ..io.problems import ParsedSample
-from ..io.records import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
+from ..io.records import PRESETS, RecordLayout, parse_record_output, parse_record_sample
 from ..io.tables import decode_object, parquet_errors, require_arrow, require_plain_parquet, require_small_pages
 from ..runtime.files import is_compressed, open_bytes, open_lines, plain_suffix, read_head, read_lines
 from .streams import BLOCK, read_decompressed
@@ -241,7 +240,6 @@ def make_id_hashes(ids: Sequence[str], absent: Sequence[int] = ()) -> IdHashes:
 Built = TypeVar("Built")
 Ints = npt.NDArray[np.int64]
 _BOM = b"\xef\xbb\xbf"
-_COLUMNS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
 _SHORT_READ = "has fewer records than when it was split into ranges; it was changed meanwhile: start again"
 
 
@@ -417,7 +415,7 @@ def _objects(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, dict[str, 
 
 def _shape(file: InputFile) -> RecordLayout:
     """The shape of all records, taken from the first of the file."""
-    shape = RecordLayout(_COLUMNS[file.format])
+    shape = RecordLayout(PRESETS[file.format])
     for number, line in read_lines(file.full_path):
         _build(file, number, shape.get_id, _build(file, number, decode_object, line), 1)
         break
@@ -771,7 +769,7 @@ def _group(described: InputFile, file: ParquetFile, number: int, columns: list[s
     return table
 
 
-@contextlib.contextmanager
+@contextmanager
 def _open_parquet(described: InputFile, *, check_pages: bool = False) -> Iterator[ParquetFile]:
     """Open a file. The sizes of its pages are checked when it is split into ranges, not for each range."""
     require_arrow()

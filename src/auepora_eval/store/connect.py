@@ -295,12 +295,8 @@ def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
         raise StoreError(label, "is an empty file and holds no runs; check the name, or make a run first")
     read_only = path.exists() and not is_writable(path)
 
-    def open_one() -> sqlite3.Connection:
-        return open_sqlite(path, timeout=timeout, read_only=read_only, synchronous="FULL")
-
-    return Database(
-        open_one, label, driver_error=sqlite3.Error, timeout=timeout, secrets=Secrets(), read_only=read_only
-    )
+    connect = partial(open_sqlite, path, timeout=timeout, read_only=read_only, synchronous="FULL")
+    return Database(connect, label, driver_error=sqlite3.Error, timeout=timeout, secrets=Secrets(), read_only=read_only)
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,17 @@ import msgspec
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 from ..errors import StoreError
-from ..io.codec import DocumentRow, Id, LineError, ResponseRow, SampleRow, decode_output, decode_sample, encode_output
+from ..io.codec import (
+    SAMPLE_DECODER,
+    DocumentRow,
+    Id,
+    LineError,
+    ResponseRow,
+    SampleRow,
+    decode_output,
+    decode_sample,
+    encode_output,
+)
 from ..runtime.secrets import Secrets
 from .connect import Database, DatabaseConnection
 from .schema import documents, insert_statement, placeholders
@@ -191,7 +201,6 @@ class _PackedSampleId(msgspec.Struct, gc=False):
 
 _ENCODER = msgspec.json.Encoder()
 _OUTPUTS: msgspec.json.Decoder[PackedOutput] = msgspec.json.Decoder(PackedOutput)
-_SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
 _SAMPLE_IDS: msgspec.json.Decoder[_PackedSampleId] = msgspec.json.Decoder(_PackedSampleId)
 _NO_METADATA: dict[str, Any] = {}
 
@@ -321,7 +330,7 @@ def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: TextKeyFunctio
 
 def sample_text_keys(data: bytes) -> list[str]:
     """Return the keys of the texts that a packed sample references."""
-    return [doc.text for doc in _documents(_SAMPLES.decode(data)) if doc.text]
+    return [doc.text for doc in _documents(SAMPLE_DECODER.decode(data)) if doc.text]
 
 
 def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSample:
@@ -336,7 +345,7 @@ def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSam
 
 def decode_packed_sample(data: bytes) -> SampleRow[DocumentRow]:
     """Decode a packed sample; its documents have keys instead of texts."""
-    return _SAMPLES.decode(data)
+    return SAMPLE_DECODER.decode(data)
 
 
 def packed_sample_id(data: bytes) -> str:

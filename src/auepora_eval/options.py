@@ -94,6 +94,9 @@ class NonEmpty:
         return bool(value.strip() if isinstance(value, str) else value)
 
 
+Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
+"""One or more strings that are not empty."""
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     ">": operator.gt,
@@ -215,25 +218,25 @@ def _class_description(kind: Any) -> str:
 
 
 def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
-    constraints = [one for one in metadata if isinstance(one, (Bound, NonEmpty))]
+    constraints = [constraint for constraint in metadata if isinstance(constraint, (Bound, NonEmpty))]
     description = base.description
-    if any(isinstance(one, NonEmpty) for one in constraints):
+    if any(isinstance(constraint, NonEmpty) for constraint in constraints):
         description = f"a non-empty {description.removeprefix('a ')}"
-    bounds = [one for one in constraints if isinstance(one, Bound)]
-    if shown := [f"{one.symbol} {one.limit}" for one in bounds if one.shown]:
+    bounds = [constraint for constraint in constraints if isinstance(constraint, Bound)]
+    if shown := [f"{bound.symbol} {bound.limit}" for bound in bounds if bound.shown]:
         description += " " + " and ".join(shown)
     for note in metadata:
         if isinstance(note, str):  # how messages name the expected value: ``an id``
             description = note
 
     def advice(value: Any) -> str:
-        hidden = [one for one in bounds if not one.shown and base.has_type(value) and not one.holds(value)]
-        return "".join(f"; it must be {one.symbol} {one.limit}" for one in hidden) or base.advice(value)
+        hidden = [bound for bound in bounds if not bound.shown and base.has_type(value) and not bound.holds(value)]
+        return "".join(f"; it must be {bound.symbol} {bound.limit}" for bound in hidden) or base.advice(value)
 
     return dataclasses.replace(
         base,
         description=description,
-        is_valid=lambda value: base.is_valid(value) and all(one.holds(value) for one in constraints),
+        is_valid=lambda value: base.is_valid(value) and all(constraint.holds(value) for constraint in constraints),
         advice=advice,
     )
 
@@ -284,7 +287,9 @@ def _list(item: Rule) -> Rule:
         lambda value: is_list(value) and all(map(item.has_type, value)),
         lambda value: all(map(item.is_valid, value)),
         items=lambda value: (
-            ((f"at position {place}", one, item) for place, one in enumerate(value, start=1)) if is_list(value) else ()
+            ((f"at position {place}", part, item) for place, part in enumerate(value, start=1))
+            if is_list(value)
+            else ()
         ),
     )
 
@@ -297,14 +302,14 @@ def _plural(description: str) -> str:
 
 def _mapping(key: Rule, item: Rule) -> Rule:
     def items(value: Any) -> Iterable[tuple[str, Any, Rule]]:
-        for name, one in value.items() if isinstance(value, Mapping) else ():
+        for name, part in value.items() if isinstance(value, Mapping) else ():
             yield f"has the key {name!r:.80}, which", name, key
-            yield f"at {name!r:.80}", one, item
+            yield f"at {name!r:.80}", part, item
 
     return Rule(
         "a mapping",
-        lambda value: isinstance(value, Mapping) and all(rule.has_type(one) for _, one, rule in items(value)),
-        lambda value: all(rule.is_valid(one) for _, one, rule in items(value)),
+        lambda value: isinstance(value, Mapping) and all(rule.has_type(part) for _, part, rule in items(value)),
+        lambda value: all(rule.is_valid(part) for _, part, rule in items(value)),
         items=items,
     )
 

@@ -429,16 +429,14 @@ def iter_samples(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedSample]:
     """Yield the samples of a file with their lines."""
-    path = Path(path)
-    return resolve_format(path, "samples", format, columns).read("samples", path, problems or Problems())
+    return resolve_format(Path(path), "samples", format, columns).read("samples", Path(path), problems or Problems())
 
 
 def iter_outputs(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file with their lines."""
-    path = Path(path)
-    return resolve_format(path, "outputs", format, columns).read("outputs", path, problems or Problems())
+    return resolve_format(Path(path), "outputs", format, columns).read("outputs", Path(path), problems or Problems())
 
 
 def load_dataset(

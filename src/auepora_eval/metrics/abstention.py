@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from ..core.scores import Score, Scores, Status, scores_with_reasons, to_reason
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.texts import RefusalDetector, RefusalJudge, is_unanswerable, refusals
-from ..options import NonEmpty
+from ..options import Phrases
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, normalize_patterns
 
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
@@ -38,7 +38,6 @@ def require_judge(judge: object) -> None:
 
 PhraseMatch = Literal["word", "substring"]
 """Whether phrases are found as whole words, or anywhere in a text."""
-Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,8 @@ from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
-from ..options import NonEmpty
+from ..options import NonEmpty, Phrases
 from .wrappers import WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
-
-Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
 
 
 @dataclass(frozen=True)

@@ -60,15 +60,24 @@ def join_scenarios(scenarios: Sequence[str]) -> str:
     return without_separator("+".join(scenarios))
 
 
-class RatioOfSums(SumsReducer):
-    """The value on noisy samples over the value on base samples, each from its sums.
-
-    The statistics of a sample are those of its base and a count, then its own and a count.
-    """
+class _RatioReducer(Reducer):
+    """The value on noisy samples over the value on base samples."""
 
     def __init__(self, of_side: Reducer) -> None:
         self.inner_reducer = of_side
         self.name = f"ratio[{of_side.name}]"
+
+    @staticmethod
+    def ratio(base: float, noisy: float) -> float:
+        """The ratio; NaN if the base value is not above 0."""
+        return noisy / base if base > 0 else math.nan
+
+
+class RatioOfSums(_RatioReducer, SumsReducer):
+    """The value on noisy samples over the value on base samples, each from its sums.
+
+    The statistics of a sample are those of its base and a count, then its own and a count.
+    """
 
     def sides(self, sums: Sequence[float]) -> tuple[float, float]:
         """The values on base and noisy samples; NaN without samples."""
@@ -91,16 +100,11 @@ class RatioOfSums(SumsReducer):
 
     def from_sums(self, sums: Sequence[float]) -> float:
         """The ratio; NaN if the base value is not above 0."""
-        base, noisy = self.sides(sums)
-        return noisy / base if base > 0 else math.nan
+        return self.ratio(*self.sides(sums))
 
 
-class RatioOfValues(Reducer):
+class RatioOfValues(_RatioReducer):
     """The same for a metric whose value is not a function of sums: ``keys`` contain the outcomes."""
-
-    def __init__(self, of_side: Reducer) -> None:
-        self.inner_reducer = of_side
-        self.name = f"ratio[{of_side.name}]"
 
     def sides(self, scores: Scores) -> tuple[float, float]:
         """The values on base and noisy samples; NaN without samples."""
@@ -114,8 +118,7 @@ class RatioOfValues(Reducer):
 
     def value(self, scores: Scores) -> float:
         """The ratio; NaN if the base value is not above 0."""
-        base, noisy = self.sides(scores)
-        return noisy / base if base > 0 else math.nan
+        return self.ratio(*self.sides(scores))
 
 
 @register("noise_robustness")

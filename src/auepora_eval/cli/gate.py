@@ -196,11 +196,10 @@ def gates_short(
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
     doubtful = [outcome for outcome in ordered if isinstance(outcome, CheckedGate) and outcome.is_doubtful]
     doubts = [(outcome.metric or outcome.gate, UNRELIABLE_NOTE) for outcome in doubtful]
-    listed = ordered[:_MOST_GATES]
     notes = [
         *(
             (f"{GATE_SIGNS[outcome.status]} {outcome.status}", f"{outcome.gate}: {brief_reason(outcome)}")
-            for outcome in listed
+            for outcome in ordered[:_MOST_GATES]
         ),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),

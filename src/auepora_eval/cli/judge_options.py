@@ -15,7 +15,6 @@ import click
 from ..core.metrics_base import BatchMetric
 from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
-from ..runtime.secrets import Secrets, url_secrets
 from .console import echo_err, json_text
 from .options import grouped_options
 
@@ -258,6 +257,7 @@ def echo_usage(session: JudgeSession) -> None:
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
     """A session with these judges that shows its progress."""
     from ..judge.session import JudgeSession
+    from ..runtime.secrets import Secrets
 
     def on_progress(done: int, requested: int) -> None:
         line.show_judging(done, requested, session.usage_log.total.failed.total())
@@ -430,6 +430,8 @@ _RESUME_OPTIONS = {
 
 def resume_options() -> tuple[list[str], str]:
     """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
+    from ..runtime.secrets import url_secrets
+
     params = click.get_current_context().params
     # An address with a password is not printed.
     hidden = bool(url_secrets(params["store"] or ""))

@@ -135,6 +135,16 @@ def command(
     auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
     auepora label --release ann --labels labels/batch.jsonl
     """
+    from .label_sessions import (
+        adjudication_session,
+        chosen_session,
+        comparison_session,
+        draw_session,
+        print_agreement,
+        print_forecast,
+        run_session,
+    )
+
     if release is not None:
         if run is not None or agreement or adjudicate or compared is not None:
             raise click.UsageError("--release goes with --labels alone")
@@ -144,8 +154,6 @@ def command(
     if agreement:
         if adjudicate:
             raise click.UsageError("give --agreement or --adjudicate, not both")
-        from .label_sessions import print_agreement
-
         print_agreement([*([run] if run else []), *files], as_json=as_json)
         return
     given = [f"--{name}" for name in ("delta", "looks", "history", "preview") if _is_given(context, name)]
@@ -163,14 +171,6 @@ def command(
     from ..labels.choices import LabelScale
     from ..labels.terminal_form import LabelFile
     from ..store.connect import default_store
-    from .label_sessions import (
-        adjudication_session,
-        chosen_session,
-        comparison_session,
-        draw_session,
-        print_forecast,
-        run_session,
-    )
 
     label_scale = None if scale is None else LabelScale.of(scale)
     name = check_annotator(annotator or login())

@@ -23,8 +23,6 @@ from ..engine.data_checks import IdCheck, no_hit_warning
 from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
-from ..engine.suggest import require_retrieved, specs_for, supported_metrics, with_specs
-from ..engine.targets import TargetFields, check_support, support_by_specs
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
 from ..io.join import PairStream, count_lines, dataset_of, resolve_format
@@ -110,10 +108,12 @@ class ScoreInput(ABC):
         self, metrics: list[Metric], batches: Batches, *, answers_only: bool, advance: Callable[[int], None]
     ) -> list[Metric]:
         """The metrics, with those that the data supports for the targets; without targets, all that it supports."""
+        from ..engine.suggest import supported_metrics
 
         options, rules = self.options, self.options.conventions
         if not options.targets:
             return supported_metrics(batches, rules, answers_only=answers_only, progress=advance)
+        from ..engine.targets import TargetFields
 
         fields = TargetFields(options.targets)
         for samples, outputs in batches:
@@ -181,9 +181,13 @@ class TrecInput(ScoreInput):
 
         rules, targets = self.options.conventions, self.options.targets
         if targets or not metrics:
+            from ..engine.suggest import specs_for, with_specs
+
             specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
             metrics = with_specs(metrics, specs, rules)
         if targets:
+            from ..engine.targets import check_support, support_by_specs
+
             check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
@@ -284,6 +288,8 @@ class FileInput(ScoreInput):
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Refuse metrics that the outputs do not support; metrics of the corpus get its ids."""
         if self.pairs.answers_only:
+            from ..engine.suggest import require_retrieved
+
             require_retrieved(metrics, str(self.pairs.outputs_path))
         else:
             metrics = self.match_gold(metrics, self.pairs)

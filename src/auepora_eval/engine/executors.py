@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor, Executor as ProcessPool, Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -24,8 +24,6 @@ from ..runtime.signals import hold_signals
 from .gold_match import count_gold
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from ..judge.controls import JudgeControls
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
@@ -171,7 +169,7 @@ class ProcessExecutor:
         """``workers`` includes this process; the default is one per processor."""
         require_workers(workers)
         self.workers = workers or available_processors()
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: ProcessPool | None = None
         if self.workers > 1:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context

@@ -99,7 +99,7 @@ class JoinedRuns:
         """The names of all metrics of the runs."""
         return list(self.results)
 
-    @property
+    @cached_property
     def metric_labels(self) -> dict[str, str]:
         """The name of each metric for display."""
         return metric_labels(*[run.results.values() for run in self.runs])

@@ -18,7 +18,7 @@ from auepora_eval.core.types import MetricResult, SystemOutputs, TargetCategory
 from auepora_eval.errors import BadValueError, UnknownRunError
 from auepora_eval.render.blocks import PageFragment, Report, ReportVerdict
 from auepora_eval.render.html import render_overview, render_page
-from auepora_eval.report.browser import pack
+from auepora_eval.report.browser import listing
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.golden_runs import chunk, found, golden, put_run
@@ -118,8 +118,8 @@ def test_comparison_of_two_runs(store: RunStore, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_page_with_part_of_the_queries(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = run_of(store, "before"), run_of(store, "after", 3)
-    monkeypatch.setattr(pack, "MAX_QUERIES", 39)
-    monkeypatch.setattr(pack, "SAMPLE_SIZE", 10)
+    monkeypatch.setattr(listing, "MAX_QUERIES", 39)
+    monkeypatch.setattr(listing, "SAMPLE_SIZE", 10)
     pages = [
         write_report([first, second], tmp_path / name, store=store, all_queries=every).read_text(encoding="utf-8")
         for name, every in (("part.html", False), ("all.html", True))

@@ -363,7 +363,7 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
         rows.append(
             [
                 Cell(run.with_letter(display_name(result))),
-                f"{result.details['num_measure_failed']:,}",
+                f"{result.details.num_measure_failed:,}",
                 ", ".join(f"{reason} {n:,}" for reason, n in reasons.items()),
             ]
         )

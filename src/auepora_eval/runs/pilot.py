@@ -14,7 +14,7 @@ from ..compare.metrics import RunResults, build_comparisons, headline_order, pri
 from ..compare.pairing import lookup_metric, pair_scores, shared_samples
 from ..compare.stores import Store, open_store
 from ..core.results import Results, two_stage_details
-from ..core.scores import Scores
+from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError, UnknownMetricError
 from ..render.block_report import BlockReport
@@ -365,7 +365,7 @@ def _pilot_metric(
     labels: tuple[Any, Any] | None = None,
 ) -> PilotMetric:
     total = max(record.num_samples for record in records)
-    unjudged = [result.details.get("skipped_not_judged") or 0 for result in results]
+    unjudged = [result.details.reasons("skipped").get(NOT_JUDGED, 0) for result in results]
     notes = []
     if any(unjudged):
         notes.append(f"judged on {len(values):,} of {total:,} questions; the judge calls are those for all questions")

@@ -316,10 +316,10 @@ def _find_draw(
         if run.fingerprint != record.fingerprint:
             continue
         for result in result_summaries(store, run.run_id, every_signature=True):
-            details = result.details.two_stage
-            if result.name != metric.name or result.signature != signature or not details:
+            stages = result.details.two_stage
+            if result.name != metric.name or result.signature != signature or not stages:
                 continue
-            draw = JudgeDraw.from_dict(details["draw"], details["forecast"])
+            draw = JudgeDraw.from_dict(stages["draw"], stages["forecast"])
             if draw.cheap != settings.metrics[metric.name] or dict(draw.budget) != wanted:
                 continue
             if draw.seed != settings.seed:
@@ -558,11 +558,11 @@ def _history(store: RunStore, record: RunRecord, stage: _Stage) -> tuple[tuple[s
 
 def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
     """One over the inclusion probabilities of the judged samples; ``None`` where all samples were judged."""
-    details = judged.details.two_stage
-    if not details:
+    stages = judged.details.two_stage
+    if not stages:
         return None
-    strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
-    return 1 / np.array(details["draw"]["probabilities"])[strata]
+    strata = np.array(stages["draw"]["strata"], dtype=np.intp)[rows]
+    return 1 / np.array(stages["draw"]["probabilities"])[strata]
 
 
 def _is_feature(result: MetricResult) -> bool:

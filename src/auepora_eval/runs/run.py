@@ -390,7 +390,7 @@ def run_plan(
 
     Args:
         path: A plan file, or a plan that was read; ``store`` replaces its store, ``tags`` are those of the run.
-        stop: Stops the run from another thread; ``watcher`` has functions that are told the progress.
+        stop: Stops the run from another thread; ``watcher`` has functions that get the progress.
 
     Returns:
         How the run ended, with its record and results.
@@ -514,7 +514,7 @@ def run_system(
         top_k: Documents to ask for, with ``concurrency`` calls at once and ``repeats`` of each sample.
         timeout: Seconds for a call, with ``retries``; the run stops after ``max_failures`` failures.
         slices: Labels or metadata to break results down by.
-        stop: Stops the run from another thread; ``watcher`` is told the progress.
+        stop: Stops the run from another thread; ``watcher`` gets the progress.
 
     Returns:
         How the run ended, with its record and results.

@@ -76,6 +76,11 @@ class SameIds:
         """Whether more ids name another passage than edited documents would explain."""
         return self.different > 0 and self.different * _MOST_CHANGED >= self.same + self.different
 
+    def with_borrowed(self, borrowed: int) -> SameIds:
+        """The same ids, of which so many have in one run the text of another id."""
+        different, ambiguous = self.different + borrowed, self.ambiguous + borrowed
+        return replace(self, different=different, ambiguous=ambiguous, texts=self.texts - borrowed)
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkComparison:
@@ -122,7 +127,8 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
     The chunks changed where both runs name a ``chunker_version`` and they differ, where ids that both retrieved name
     another text or span in each, or where a run never returned a gold id although its chunks cover the gold spans.
     An id that has several places in one run differs, too, unless ids of the other run do as well, as those of whole
-    documents. Several texts may be snippets. Texts are not compared if the documents of a run were perturbed.
+    documents. Several texts may be snippets, except under a gold id, where one of them is the text of another id.
+    Texts are not compared if the documents of a run were perturbed.
     """
     numbers: dict[str, int] = {}
     a, b = _RunChunks(run_a, numbers), _RunChunks(run_b, numbers)
@@ -139,6 +145,9 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
             parents = parents and (listed or all(known))
     texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
     every, of_gold = a.common_ids(b, texts=texts), a.common_ids(b, texts=texts, among=is_gold)
+    if of_gold.texts:
+        borrowed = a.borrowed_texts(run_a, b, numbers, is_gold) | b.borrowed_texts(run_b, a, numbers, is_gold)
+        of_gold = of_gold.with_borrowed(len(borrowed))
     reused = every.changed or of_gold.changed
     version_a, version_b = chunker_versions(run_a.record, run_b.record)
     change: ChunkChange | None
@@ -239,6 +248,27 @@ class _RunChunks:
         of_place = one_sided[0] | one_sided[1]
         ambiguous, of_text = int(of_place.sum()), int((one_sided[2] & ~of_place & texts).sum())
         return SameIds(int(common.sum()), same, different + ambiguous, ambiguous, of_text)
+
+    def borrowed_texts(self, run: RunOutputs, other: _RunChunks, numbers: Mapping[str, int], among: Bools) -> set[int]:
+        """The chunks in the mask without a place under whose id the run returned the text of another chunk.
+
+        The other run has a single text for each of them, and it is not that one.
+        """
+        texts, other_texts = self._columns[2], other._columns[2]
+        owners: dict[int, int] = {}
+        for column in (texts, other_texts):
+            owners.update(zip(column.tolist(), range(len(column)), strict=True))
+        n = min(len(self._seen), len(other._seen), len(among))
+        asked = among[:n] & (texts[:n] == _SEVERAL) & (other_texts[:n] != 0) & (other_texts[:n] != _SEVERAL)
+        borrowed = set()
+        for doc_id, _, place, key in chain.from_iterable(run.documents()):
+            number = numbers[doc_id]
+            if number >= n or not asked[number] or place is not None or not key:
+                continue
+            text = hash(key) or 1
+            if text != other_texts[number] and owners.get(text, number) != number:
+                borrowed.add(number)
+        return borrowed
 
     def _several_in_one(self, other: _RunChunks, common: Bools, index: int) -> Bools:
         """The common ids with several values in a column of one run and one in the other, where ids have one each."""

@@ -27,7 +27,7 @@ from .chunks import RunOutputsCache
 from .golden import Pair, evaluate_pairs
 from .pairing import MetricMeta, SharedSamples
 from .stores import TEXT_MATCHES
-from .types import ComparisonInput, MetricComparison, run_labels
+from .types import ComparisonInput, MetricComparison, join_notes, run_labels
 
 _ONE_LENGTH = 0.95
 """The proportion of lists with one length from which fewer documents than the declared number are a cut."""
@@ -259,8 +259,7 @@ def mark_longer_list(given: ComparisonInput, found: MetricComparison) -> MetricC
     """The comparison, marked where the second run only returns more of the same ranking."""
     if given.longer_list is None:
         return found
-    notes = given.longer_list if found.note is None else f"{given.longer_list}; {found.note}"
-    return replace(found, longer_list=given.longer_list, note=notes)
+    return replace(found, longer_list=given.longer_list, note=join_notes(given.longer_list, found.note))
 
 
 def _cut_text(label: str, depth: ListDepth) -> str:

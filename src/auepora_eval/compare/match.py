@@ -29,7 +29,7 @@ from .chunks import ChunkChange
 from .golden import evaluate_pairs
 from .pairing import find_metric, result_match
 from .stores import TEXT_MATCHES, RunOutputs, run_outputs
-from .types import ComparisonInput, MetricComparison, run_labels
+from .types import ComparisonInput, MetricComparison, join_notes, run_labels
 
 NO_OTHER_WAY = "compare recall_doc, spans, or the golden queries"
 """What to do where a metric compares ids, and they do not meet."""
@@ -267,8 +267,9 @@ def check_coverage(given: ComparisonInput, found: MetricComparison) -> MetricCom
         f"'{found.verdict}' is not certain: the chunks of the runs differ, and the covered proportion of the gold "
         f"changed by {given.covered:+.4f}"
     )
-    notes = note if found.note is None else f"{note}; {found.note}"
-    return replace(found, verdict="inconclusive", doubt="covered_proportion", note=notes, negligible=False)
+    return replace(
+        found, verdict="inconclusive", doubt="covered_proportion", note=join_notes(note, found.note), negligible=False
+    )
 
 
 def covered_difference(pair: Sequence[Coverage], rows: Sequence[Ints]) -> float:

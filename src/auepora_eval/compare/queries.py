@@ -32,20 +32,21 @@ from .golden import (
     GoldFinder,
     Pair,
     Rank,
-    RankMetrics,
     SharedQueries,
     aggregate_metrics,
     compute_metrics,
     expected_ids,
     format_ids,
     golden_queries,
+    is_failed,
     known_queries,
     rank_of,
+    with_ranks,
 )
 from .match import ComparisonMatch, comparison_match, matched_results
 from .metrics import SharedMetricScores, main_metric
 from .stores import TEXT_MATCHES, RunOutputs, changed_config_keys, chunker_versions, run_outputs
-from .types import AggregateMetrics, ComparisonKind, QueryComparison
+from .types import AggregateMetrics, ComparisonKind, QueryComparison, join_notes
 
 ChunkerVersionMatch = Literal["exact", "fallback_doc_span", "fallback_text", "fallback_document"]
 _LONGEST_ERROR = 120
@@ -65,8 +66,6 @@ class QueryComparisons:
     """Queries of both runs without an expected chunk; they are not compared."""
     without_place: int
     """Queries that cannot be compared: chunks changed, and their expected passages or documents are unknown."""
-    ranks_a: RankMetrics
-    ranks_b: RankMetrics
     aggregate_a: AggregateMetrics
     """The metrics over the queries of both runs, with the expected chunks that both runs are compared with."""
     aggregate_b: AggregateMetrics
@@ -164,7 +163,7 @@ def compare_run_outputs(
     a, b = run_a.record, run_b.record
     notes: list[str] = []
     if golden is None:
-        notes += [*_changed_expectations(run_a, run_b), *_changed_questions(run_a, run_b)]
+        notes += _dataset_notes(run_a, run_b)
     else:
         known = run_a.positions().keys() | run_b.positions().keys()
         golden, more_notes = known_queries(golden, known, where=f"{a.run_id} or {b.run_id}")
@@ -195,7 +194,6 @@ def compare_run_outputs(
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     finder, places = _gold_finder(way, both, b_first=golden is None and a.fingerprint != b.fingerprint)
     ranked = _rank_queries(both, finder, _causes_note(changed_config_keys(a, b)))
-    ranks = [RankMetrics.of(rank) for rank in ranked.ranks]
     aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
     if aggregates:
         # The gold is replaced by known locations where documents can be compared, and ids cannot.
@@ -205,7 +203,8 @@ def compare_run_outputs(
             for side, run in enumerate(both.runs)
         )
         if change is not None or ranked.has_spans or way.match != "id":
-            aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
+            aggregate_a = with_ranks(aggregate_a, ranked.ranks[0])
+            aggregate_b = with_ranks(aggregate_b, ranked.ranks[1])
     notes += way.notes
     if change is None:
         notes += _id_notes(a, b, chunks.ids)
@@ -228,8 +227,6 @@ def compare_run_outputs(
         only_in_b=len(both.only[1]),
         without_expected_chunk=ranked.without_expected,
         without_place=len(ranked.unlocated),
-        ranks_a=ranks[0],
-        ranks_b=ranks[1],
         aggregate_a=aggregate_a,
         aggregate_b=aggregate_b,
         notes=notes,
@@ -294,9 +291,8 @@ def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _
     ranked = _RankedQueries()
     for query, *outputs in queries.rows():
         own, (gold, matching) = gold_units(query), finder.find(query, [*outputs[0], *outputs[1]])
-        answered = [[_answered(output) for output in repeats] for repeats in outputs]
-        for side, repeats in enumerate(answered):
-            ranked.failed[side] += None in repeats
+        for side, repeats in enumerate(outputs):
+            ranked.failed[side] += any(is_failed(output) for output in repeats)
         ranked.has_spans |= has_spans(query)
         if not own:
             ranked.without_expected += 1
@@ -306,17 +302,10 @@ def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _
             ranks_a, ranks_b = ([rank_of(gold, output, matching) for output in repeats] for repeats in outputs)
             for listed, ranks in zip(ranked.ranks, (ranks_a, ranks_b), strict=True):
                 listed += [rank.position for rank in ranks]
-            notes = [
-                f"failed in {run}: {_failure(repeats[0])}"
-                for run, repeats, kept in zip("AB", outputs, answered, strict=True)
-                if kept[0] is None
-            ]
+            firsts = zip("AB", outputs, strict=True)
+            notes = [f"failed in {run}: {_failure(first)}" for run, (first, *_) in firsts if is_failed(first)]
             ranked.comparisons.append(_comparison(query.sample_id, ranks_a[0], ranks_b[0], notes, because))
     return ranked
-
-
-def _answered(output: SystemOutputs | None) -> SystemOutputs | None:
-    return None if output is None or output.error is not None else output
 
 
 def _failure(output: SystemOutputs | None) -> str:
@@ -333,7 +322,7 @@ def _comparison(query_id: str, a: Rank, b: Rank, notes: list[str], because: str)
         notes.append("document only")
     if because and kind is not ComparisonKind.DRAW:
         notes.append(because)
-    return QueryComparison(query_id, kind, a.position, b.position, "; ".join(notes) or None)
+    return QueryComparison(query_id, kind, a.position, b.position, join_notes(*notes))
 
 
 def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, repeat: int) -> Iterator[Pair]:
@@ -365,31 +354,24 @@ def _id_notes(record_a: RunRecord, record_b: RunRecord, counts: SameIds) -> list
     return notes
 
 
-def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
-    """Which queries expect other chunks in the two runs' datasets."""
+def _dataset_notes(run_a: RunOutputs, run_b: RunOutputs) -> Iterator[str]:
+    """Which queries expect other chunks, or have another question or reference answer, in the two runs' datasets."""
     if run_a.record.fingerprint == run_b.record.fingerprint:
-        return []
-    before = {sample.sample_id: set(expected_ids(sample)) for sample in run_a.samples}
-    after = {sample.sample_id: set(expected_ids(sample)) for sample in run_b.samples}
-    changed = [query for query, expected in after.items() if query in before and before[query] != expected]
-    if not changed:
-        return []
-    return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"]
-
-
-def _changed_questions(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
-    """Which samples have another question or reference answer in the two runs' datasets."""
-    if run_a.record.fingerprint == run_b.record.fingerprint:
-        return []
+        return
     before = {sample.sample_id: sample for sample in run_a.samples}
-    changed = []
-    for sample in run_b.samples:
-        old = before.get(sample.sample_id)
-        if old is not None and (old.query, old.reference_answer) != (sample.query, sample.reference_answer):
-            changed.append(sample.sample_id)
-    if not changed:
-        return []
-    return [f"question or reference answer changed between A and B: {format_ids(changed)}; each run has its own scores"]
+    shared = [sample for sample in run_b.samples if sample.sample_id in before]
+    changed = [new.sample_id for new in shared if set(expected_ids(new)) != set(expected_ids(before[new.sample_id]))]
+    if changed:
+        yield f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"
+    changed = [new.sample_id for new in shared if _asked(new) != _asked(before[new.sample_id])]
+    if changed:
+        yield (
+            f"question or reference answer changed between A and B: {format_ids(changed)}; each run has its own scores"
+        )
+
+
+def _asked(sample: EvaluationSample) -> tuple[str, object]:
+    return sample.query, sample.reference_answer
 
 
 def _place_notes(places: ChunkLocations, unlocated: Sequence[str]) -> Iterator[str]:

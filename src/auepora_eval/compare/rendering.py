@@ -55,8 +55,14 @@ def no_link(name: str) -> str:
 
 # --- numbers and verdicts as text ------------------------------------------------------------------------------------
 
-_SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?"}
-_TONES: dict[str, Tone] = {"better": "good", "worse": "bad", "equal": "", "inconclusive": "open"}
+_SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?", "within_margin": "="}
+_TONES: dict[str, Tone] = {
+    "better": "good",
+    "worse": "bad",
+    "equal": "",
+    "inconclusive": "open",
+    "within_margin": "good",
+}
 
 
 def signed(value: float | None) -> str:
@@ -278,6 +284,7 @@ _KINDS = {
     ComparisonKind.LOSS: "Losses: further down in B",
     ComparisonKind.WIN: "Wins: found in B only, or further up",
 }
+_PLURALS = {ComparisonKind.LOSS: "losses"}
 _LEFT_OUT = {
     "only_in_a": "in A only",
     "only_in_b": "in B only",
@@ -330,13 +337,9 @@ def failure_notes(report: CompareReport) -> list[str]:
 def kinds_sentence(report: CompareReport) -> str:
     """How many golden queries there are of each kind, and how many were not compared."""
     counted = Counter(query.kind for query in report.per_query)
-    kinds = ", ".join(f"{counted[kind]:,} {_plural(kind.value.lower(), counted[kind])}" for kind in ComparisonKind)
+    kinds = ", ".join(pluralize(counted[kind], kind.value.lower(), _PLURALS.get(kind)) for kind in ComparisonKind)
     left = [f"{count:,} {what}" for key, what in _LEFT_OUT.items() if (count := report.deltas.get(key))]
     return f"{kinds}." + (f" Not compared: {', '.join(left)}." if left else "")
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}es" if word.endswith("s") else f"{word}s"
 
 
 def query_details(report: CompareReport, *, limit: int, href: Link = no_link) -> list[Details]:
@@ -497,11 +500,9 @@ def guardrails_table(board: Leaderboard) -> list[Block]:
     """A row for each guardrail with its bounds; empty without guardrails."""
     if not board.guardrails:
         return []
-    tones: dict[str, Tone] = {"within_margin": "good", "worse": "bad", "inconclusive": "open"}
-    signs = {"within_margin": "=", "worse": "▼", "inconclusive": "?"}
     rows: list[Row] = []
     for guardrail in board.guardrails:
-        state = Cell(guardrail.state.replace("_", " "), tone=tones[guardrail.state], sign=signs[guardrail.state])
+        state = Cell(guardrail.state.replace("_", " "), tone=_TONES[guardrail.state], sign=_SIGNS[guardrail.state])
         name = Cell(board.metric_label(guardrail.metric), note=guardrail.reason)
         loss = f"{signed(guardrail.least)} to {signed(guardrail.most)}" if guardrail.least is not None else "n/a"
         needed = f"{guardrail.n_needed:,}" if guardrail.n_needed else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -70,6 +69,11 @@ class ComparisonKind(StrEnum):
 def run_labels(count: int) -> list[str]:
     """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
     return [*ascii_uppercase[:count], *(str(number) for number in range(27, count + 1))]
+
+
+def join_notes(*notes: str | None) -> str | None:
+    """Notes as one text; ``None`` without any."""
+    return "; ".join(filter(None, notes)) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +351,6 @@ class CompareReport(BlockReport):
             **({} if self.sample_set is None else {"sample_set": self.sample_set}),
             **guardrails_document(self.guardrails, self.fallen),
         }
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The comparison document as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def blocks(self) -> list[Block]:
         """The conclusion in one sentence, the primary metrics and notes."""

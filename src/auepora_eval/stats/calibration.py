@@ -22,6 +22,7 @@ from .intervals import (
     encode_clusters,
     is_skewed,
     mean_interval,
+    mean_ranks,
     paired_columns,
     t_quantile,
     tail_probability,
@@ -187,9 +188,7 @@ def reliability_table(
         edges = np.arange(bins + 1) / bins  # 0.3 as it is written, which three times 0.1 is not
         place = np.minimum(np.searchsorted(edges, values, side="right") - 1, bins - 1)
     elif binning == "mass":
-        # By the middle of each score's ranks, which equal scores share.
-        ordered = np.sort(values)
-        ranks = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2
+        ranks = mean_ranks(np.unique(values, return_inverse=True)[1]) - 0.5
         place = np.minimum((ranks * bins / max(len(values), 1)).astype(np.intp), bins - 1)
     else:
         raise BadValueError(f"binning {binning!r}: choose 'width' or 'mass'")

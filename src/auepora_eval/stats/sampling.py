@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
 from .calibration import CorrectedMean
-from .intervals import Floats, Interval, Ints, smallest_number, t_quantile, tail_probability
+from .intervals import Floats, Interval, Ints, mean_ranks, smallest_number, t_quantile, tail_probability
 
 # Labels cost most, so they go where the predicted label is least certain. With a predicted label f and the expected
 # squared error e of each of N samples, the variance of a mean corrected by n labels is smallest for inclusion
@@ -99,8 +99,7 @@ def strata_of(predictions: npt.ArrayLike, count: int = STRATA) -> Ints:
     f = _column(predictions, "predicted labels")
     if count < 1:
         raise BadValueError(f"{count!r} strata: there must be at least one")
-    ordered = np.sort(f)
-    middle = (np.searchsorted(ordered, f, "left") + np.searchsorted(ordered, f, "right")) / 2
+    middle = mean_ranks(np.unique(f, return_inverse=True)[1]) - 0.5
     _, codes = np.unique((middle * count / max(len(f), 1)).astype(np.intp), return_inverse=True)
     return codes.astype(np.intp)
 

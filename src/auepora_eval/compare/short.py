@@ -112,7 +112,10 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
         "worse and not primary": [board.metric_label(name) for name in board.fallen],
     }
     listed = [f"{what}: {first_names(names, 1)}" for what, names in against.items() if names]
-    sentence = f"{word}: B against A on {total} primary metric{'s' * (total != 1)}: {verdicts}"
+    metrics = f"{total} primary metric{'s' * (total != 1)}"
+    sentence = f"{word}: B against A on {metrics}: {verdicts}"
+    if 0 < counts.get(summary.outcome, 0) < total:
+        sentence = f"{word} on {counts[summary.outcome]} of {metrics}: B against A: {verdicts}"
     return "; ".join([sentence, *problems, *listed])
 
 

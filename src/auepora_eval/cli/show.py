@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from getpass import getuser
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -246,7 +246,7 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mappin
             cells: list[Row] = [
                 [
                     f"{row['sample_id']}{_repeat(row)}",
-                    _label(row.get("metric", ""), labels),
+                    labels.get(row.get("metric", ""), row.get("metric", "")),
                     failure_text(row, MAX_CHARACTERS),
                 ]
                 for row in listed[:MAX_SHOWN]
@@ -256,10 +256,6 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mappin
                 blocks.append(Prose(f"... and {len(listed) - MAX_SHOWN} more; --json has all"))
     section = ReportSection("failures", "", blocks or [Prose("no failures")])
     return Report(f"Failures of {record.name}", "", ReportVerdict(""), [section])
-
-
-def _label(name: str, labels: Mapping[str, str]) -> str:
-    return labels.get(name, name)
 
 
 def _repeat(row: dict[str, Any]) -> str:
@@ -339,7 +335,7 @@ def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingPro
         repeat = output.get("repeat", 0)
         blocks += _span_blocks(output, [span for span in document.get("spans") or () if span["repeat"] == repeat])
     rows: list[Row] = [
-        [_label(name, labels), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
+        [labels.get(name, name), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
     ]
     if rows:
@@ -556,7 +552,7 @@ def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], m
     """The queries as a table."""
     letters = table.letters if len(table.runs) > 1 else [""]
     headings = ["rank", *(table.metric_label(name) for name in metrics)]
-    names = [f"{heading} {letter}".strip() for heading in headings for letter in letters]
+    names = [f"{heading} {letter}".strip() for heading, letter in product(headings, letters)]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
     cells: list[Row] = []
     for row in rows:

@@ -169,9 +169,9 @@ def _shares_rate(comparison: ComparisonInput) -> bool:
 
 def _with_ratio(analysis: Analysis, place: int, found: MetricComparison) -> MetricComparison:
     """The comparison of an amount, such as tokens, with the ratio of its values."""
-    ratio = None
-    if analysis.inputs[place].withheld == "no_direction":
-        ratio = ratio_of_amounts(analysis.pair(place), analysis.clusters)
+    if analysis.inputs[place].withheld != "no_direction":
+        return found
+    ratio = ratio_of_amounts(analysis.pair(place), analysis.clusters)
     if ratio is None:
         return found
     text = "B takes {:.3g} times as much as A (95 % interval {:.3g} to {:.3g})".format(*ratio)
@@ -346,7 +346,7 @@ def _downgrade_verdicts(
     found = [recheck(given, before.verdict) for given, before in zip(analysis.inputs, compared, strict=True)]
     if not any(found):
         return compared
-    changed = [_changed(given, check) for given, check in zip(analysis.inputs, found, strict=True)]
+    changed = [with_failures(given, check) for given, check in zip(analysis.inputs, found, strict=True)]
     hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, verdicts_only=True)
     for index, check in enumerate(found):
         before = compared[index]
@@ -367,7 +367,8 @@ def _downgrade_verdicts(
     return compared
 
 
-def _changed(given: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
+def with_failures(given: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
+    """The input with failures counted against the winner; unchanged where there is nothing to count."""
     change = None if check is None else check.change
     return given if change is None else replace(given, read=lambda: change(given.pair))
 

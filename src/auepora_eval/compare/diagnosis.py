@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -468,6 +469,7 @@ def document_utility(
     """
     listed = list(chain.from_iterable(documents))
     known = bool(listed) and all(document.abstain_probability is not None for document in listed)
+    abstention = attrgetter("abstain_probability" if known else "abstained")
     labels: list[list[float]] = []
     scores: list[float] = []
     complete = np.zeros(len(documents), np.bool_)
@@ -476,8 +478,7 @@ def document_utility(
         if len(measured) == len(row):
             complete[place] = True
             labels.append(measured)
-        abstained = [document.abstain_probability if known else document.abstained for document in row]
-        utilities = [1 - (probability or 0.0) for probability in abstained]
+        utilities = [1 - abstention(document) for document in row]
         scores.append(udcg(utilities, [document.relevant for document in row]))
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, measure, k, codes) for measure in measures)

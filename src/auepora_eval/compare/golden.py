@@ -177,11 +177,16 @@ def is_failed(output: SystemOutputs | None) -> bool:
     return output is None or output.error is not None
 
 
+def documents_of(output: SystemOutputs | None) -> list[Document]:
+    """The retrieved documents; none of a failed or missing output."""
+    if output is None or output.error is not None:
+        return []
+    return [hit.doc for hit in output.retrieved]
+
+
 def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs | None, matching: Matching) -> Rank:
     """The first position at which an expected chunk is hit; a failed or missing output has none."""
-    if output is None or output.error is not None:
-        return Rank(None)
-    rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
+    rank, by = first_rank(gold_ranks(expected, documents_of(output)[:DEPTH], matching))
     return Rank(rank, by == "document", by == "span")
 
 
@@ -207,10 +212,9 @@ class GoldFinder:
         if not has_spans(query):
             return units, "exact_id"
         for output in outputs:
-            if output is not None and output.error is None:
-                ranks = unit_ranks(units, [hit.doc for hit in output.retrieved], "exact_id")
-                if any(found.rank is not None for found in ranks):
-                    return units, "exact_id"
+            ranks = unit_ranks(units, documents_of(output), "exact_id")
+            if any(found.rank is not None for found in ranks):
+                return units, "exact_id"
         return units, "id"
 
 

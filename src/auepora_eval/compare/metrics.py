@@ -10,6 +10,7 @@ from itertools import chain, combinations, islice
 import numpy as np
 
 from ..core.conventions import Match, Signature
+from ..core.grouping import group_pairs
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.results import Results, display_name, metric_labels, registered_name, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
@@ -196,10 +197,13 @@ def primary_metrics(
     if chosen is not None:
         require_known(chosen, names)
         return set(chosen)
-    for record in records:
-        if planned := record.plan.get("primary"):
-            return set(planned)
-    return set(names).difference(guardrails)
+    planned = planned_primary(records)
+    return set(planned) if planned else set(names).difference(guardrails)
+
+
+def planned_primary(records: Iterable[RunRecord]) -> Sequence[str]:
+    """The primary metrics of the first plan that names any; empty where none does."""
+    return next((record.plan["primary"] for record in records if record.plan.get("primary")), ())
 
 
 def pair_metrics(
@@ -709,10 +713,7 @@ def rank_shared_metrics(
     for each in results[:-1]:
         keys = {_shared_key(result) for result in each}
         shared = [result for result in shared if _shared_key(result) in keys]
-    if primary is None:
-        planned = [record.plan["primary"] for record in reversed(records) if record.plan.get("primary")]
-        primary = next(iter(planned), ())
-    ranked = rank_metrics(records[-1], shared, primary)
+    ranked = rank_metrics(records[-1], shared, planned_primary(reversed(records)) if primary is None else primary)
     by_run = {record.run_id: each for record, each in zip(records, results, strict=True)}
     equal = {name for _, name in equal_metrics(records, by_run)}
     return sorted(ranked, key=equal.__contains__)
@@ -759,13 +760,11 @@ def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection
 
 def size_notes(listed: Sequence[MetricResult | None]) -> Iterator[str]:
     """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
-    sizes: dict[str, set[int]] = {}
-    for result in listed:
-        if result is not None:
-            sizes.setdefault(result.name, set()).add(result.details.num_samples)
+    known = ((result.name, result.details.num_samples) for result in listed if result is not None)
+    sizes = group_pairs(known)
     for result in listed:
         note = ""
-        if result is not None and len(sizes[result.name]) > 1:
+        if result is not None and len(set(sizes[result.name])) > 1:
             note = f"n = {result.details.num_samples:,}"
         yield note
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from ..core.scores import Status
@@ -66,6 +67,9 @@ class QueryComparisons:
     """Queries of both runs without an expected chunk; they are not compared."""
     without_place: int
     """Queries that cannot be compared: chunks changed, and their expected passages or documents are unknown."""
+    ranks_a: AggregateMetrics
+    """Hit rates and MRR by the ranks of ``per_query``, and no other metric."""
+    ranks_b: AggregateMetrics
     aggregate_a: AggregateMetrics
     """The metrics over the queries of both runs, with the expected chunks that both runs are compared with."""
     aggregate_b: AggregateMetrics
@@ -117,8 +121,6 @@ def compare_queries(
     ``chunker_version`` or by what is stored, they are matched by location alone; ``strict_chunker_version`` makes that
     an error. If a run has repeats, the first outputs count.
     """
-    if strict_chunker_version:
-        require_same_chunks(record_a, record_b)
     run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
     queries = None if golden is None else golden_queries(golden)
     return compare_run_outputs(run_a, run_b, golden=queries, strict_chunker_version=strict_chunker_version)
@@ -161,6 +163,8 @@ def compare_run_outputs(
     With ``is_part`` the golden queries are a part of the dataset on purpose, and no note names the others.
     """
     a, b = run_a.record, run_b.record
+    if strict_chunker_version:
+        require_same_chunks(a, b)
     notes: list[str] = []
     if golden is None:
         notes += _dataset_notes(run_a, run_b)
@@ -194,7 +198,9 @@ def compare_run_outputs(
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     finder, places = _gold_finder(way, both, b_first=golden is None and a.fingerprint != b.fingerprint)
     ranked = _rank_queries(both, finder, _causes_note(changed_config_keys(a, b)))
-    aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
+    counted = [aggregate_metrics({}, len(both), failed) for failed in ranked.failed]
+    ranks_a, ranks_b = (with_ranks(own, ranks) for own, ranks in zip(counted, ranked.ranks, strict=True))
+    aggregate_a, aggregate_b = counted
     if aggregates:
         # The gold is replaced by known locations where documents can be compared, and ids cannot.
         moved = None if change is None or change.parents_known else places
@@ -227,6 +233,8 @@ def compare_run_outputs(
         only_in_b=len(both.only[1]),
         without_expected_chunk=ranked.without_expected,
         without_place=len(ranked.unlocated),
+        ranks_a=ranks_a,
+        ranks_b=ranks_b,
         aggregate_a=aggregate_a,
         aggregate_b=aggregate_b,
         notes=notes,
@@ -299,12 +307,14 @@ def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _
         elif not gold:
             ranked.unlocated.append(query.sample_id)
         else:
-            ranks_a, ranks_b = ([rank_of(gold, output, matching) for output in repeats] for repeats in outputs)
-            for listed, ranks in zip(ranked.ranks, (ranks_a, ranks_b), strict=True):
+            first_ranks = []
+            for listed, repeats in zip(ranked.ranks, outputs, strict=True):
+                ranks = [rank_of(gold, output, matching) for output in repeats]
                 listed += [rank.position for rank in ranks]
+                first_ranks.append(ranks[0])
             firsts = zip("AB", outputs, strict=True)
             notes = [f"failed in {run}: {_failure(first)}" for run, (first, *_) in firsts if is_failed(first)]
-            ranked.comparisons.append(_comparison(query.sample_id, ranks_a[0], ranks_b[0], notes, because))
+            ranked.comparisons.append(_comparison(query.sample_id, first_ranks, notes, because))
     return ranked
 
 
@@ -316,7 +326,8 @@ def _failure(output: SystemOutputs | None) -> str:
     return error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…"
 
 
-def _comparison(query_id: str, a: Rank, b: Rank, notes: list[str], because: str) -> QueryComparison:
+def _comparison(query_id: str, ranks: Sequence[Rank], notes: list[str], because: str) -> QueryComparison:
+    a, b = ranks
     kind = comparison_kind(a.position, b.position)
     if a.document_only or b.document_only:
         notes.append("document only")
@@ -329,7 +340,7 @@ def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, rep
     """Each query with its output in one of the runs; with ``places``, its gold is at the locations."""
     for query, output in zip(queries, queries.outputs(side, repeat), strict=True):
         if places is not None and gold_units(query):
-            docs = [passage for location in places.expected(query) for passage in location.passages]
+            docs = list(chain.from_iterable(location.passages for location in places.expected(query)))
             query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
         yield query, output
 
@@ -601,19 +612,18 @@ def _explain(change: _ScoreChange, output_a: QueryOutput, output_b: QueryOutput,
     return QueryChange(
         change.sample_id,
         cause,
-        change.a,
-        change.b,
-        None if output_a.gold is None else output_a.gold.first,
-        None if output_b.gold is None else output_b.gold.first,
-        detail,
+        a_score=change.a,
+        b_score=change.b,
+        a_rank=output_a.first_gold_rank,
+        b_rank=output_b.first_gold_rank,
+        detail=detail,
     )
 
 
 def _detail(cause: Cause, before: QueryOutput, after: QueryOutput, better: str, worse: str) -> str:
     """The cause as a sentence that is true whichever run came first."""
     documents = len(after.context or ())
-    first = None if before.gold is None else before.gold.first
-    now = None if after.gold is None else after.gold.first
+    first, now = before.first_gold_rank, after.first_gold_rank
     match cause:
         case Cause.FAILED:
             proportion = "" if after.failed == 1 else f" {after.failed:.0%} of the times it was asked"

@@ -305,15 +305,10 @@ def aggregates_table(report: CompareReport) -> Table:
     values.append(("MRR", a.mrr, b.mrr))
     values += [(f"recall@{k} of documents", a.recall_at_k_doc[k], b.recall_at_k_doc.get(k)) for k in a.recall_at_k_doc]
     values += [(title, getattr(a, name), getattr(b, name)) for name, title in _AGGREGATES.items()]
-    rows: list[Row] = [
-        [
-            name,
-            value_text(first),
-            value_text(second),
-            signed(None if first is None or second is None else second - first),
-        ]
-        for name, first, second in values
-    ]
+    rows: list[Row] = []
+    for name, first, second in values:
+        difference = None if first is None or second is None else second - first
+        rows.append([name, value_text(first), value_text(second), signed(difference)])
     rows.append(["queries", str(a.total_queries), str(b.total_queries), ""])
     rows.append(["failed queries", str(a.failed_queries), str(b.failed_queries), ""])
     return simple_table([TableColumn(""), *(TableColumn(title, number=True) for title in ("A", "B", "B − A"))], rows)
@@ -395,9 +390,11 @@ def split_table(splits: Sequence[MetricSplit]) -> Table:
             split.label or split.name,
             value_text(split.a),
             value_text(split.b),
-            *[_part_cell(part) for part in (split.delta, split.retrieval, split.generation)],
+            _part_cell(split.delta),
+            _part_cell(split.retrieval),
+            _part_cell(split.generation),
             f"{split.n:,}",
-            f"{split.left_out:,}" if split.left_out else "",
+            f"{split.left_out:,}".removeprefix("0"),
         ]
         for split in splits
     ]
@@ -451,10 +448,8 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
     verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
     total = len(primary) + len(board.refused_primary)
     of_all = "metric" if total == len(board.metrics) + len(board.refused) else "primary metric"
-    a, b = (
-        label if name == run_id else f"{label} ({name})"
-        for label, name, run_id in zip(board.labels, board.names, board.run_ids, strict=True)
-    )
+    runs = zip(board.labels, board.names, board.run_ids, strict=True)
+    a, b = (_with_brackets(label, name, is_wanted=name != run_id) for label, name, run_id in runs)
     refused = ""
     if board.refused_primary:
         listed = first_names([board.metric_label(name) for name in board.refused_primary], 5)
@@ -464,6 +459,10 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
     first = f"{sentence}; {change}." if change else f"{sentence}."
     against_it = _losses_sentence(board, main)
     return ComparisonSummary(f"{first} {against_it}".rstrip(), _pair_outcome(board, counts))
+
+
+def _with_brackets(text: str, inner: str, *, is_wanted: bool) -> str:
+    return f"{text} ({inner})" if is_wanted else text
 
 
 def _pair_outcome(board: Leaderboard, counts: Mapping[str, int]) -> Literal["better", "worse", "open"]:
@@ -558,10 +557,8 @@ def comparison_page(
     ``report`` has the golden queries, ``changes`` is what ``explain_changes`` found by the metric ``judged_by``.
     At most ``limit`` queries of a kind are listed.
     """
-    names = [
-        run_id if name == run_id else f"{name} ({run_id})"
-        for name, run_id in zip(board.names, board.run_ids, strict=True)
-    ]
+    runs = zip(board.names, board.run_ids, strict=True)
+    names = [_with_brackets(name, run_id, is_wanted=name != run_id) for name, run_id in runs]
     two = len(names) == 2
     title = f"{names[1]} against {names[0]}" if two else f"{len(names)} runs against each other"
     sections = [ReportSection("runs", "Runs", [DefinitionList(list(zip(board.labels, names, strict=True)))])]

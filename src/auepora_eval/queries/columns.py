@@ -459,7 +459,7 @@ def output_state(packed: PackedOutput) -> int:
 
 def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
     """The rank of the first gold document; 0 if none was returned."""
-    rows = [DocumentRow(row) if isinstance(row, str) else row for row in gold]
+    rows = [_as_row(document) for document in gold]
     if any(row.span is not None for row in rows):
         documents = [Document(row.doc_id, "", row.metadata, row.parent_id, row.span) for row in rows]
         try:
@@ -475,7 +475,12 @@ def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
 
 def gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
     """The ids of the relevant documents."""
-    return {document if isinstance(document, str) else document.doc_id for document in gold if _is_relevant(document)}
+    relevant = [document for document in gold if _is_relevant(document)]
+    return {_as_row(document).doc_id for document in relevant}
+
+
+def _as_row(document: DocumentRow | str) -> DocumentRow:
+    return DocumentRow(document) if isinstance(document, str) else document
 
 
 def _step_returned_gold(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> bool:

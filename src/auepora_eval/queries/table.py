@@ -270,7 +270,7 @@ class QueryTable(JoinedRuns):
 
     def prepare_changes(self, metric: str) -> bool:
         """Whether the causes of changes by a metric are known; else they are read in a thread, which takes long."""
-        return self._known.prepare(("changes", metric), lambda: self.changes(metric))
+        return self._known.prepare(("changes", metric), partial(self.changes, metric))
 
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""

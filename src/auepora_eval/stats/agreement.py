@@ -386,7 +386,7 @@ def raters_report(
         if agreement.units:
             kappa = kappa_report(ratings[first], ratings[second], weights, draws=draws, seed=seed)
             pairs.append(RaterPair(first, second, agreement, kappa))
-    rated = {name: sum(value is not None for value in values) for name, values in ratings.items()}
+    rated = {name: len(values) - list(values).count(None) for name, values in ratings.items()}
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))
 
 

@@ -559,8 +559,7 @@ def _draw_of(
     if not pseudo_labels >= 0:
         raise BadValueError(f"the number of pseudo-labels must not be negative: {pseudo_labels!r}")
     codes = np.asarray(strata)
-    if codes.shape != labelled.shape:
-        raise AlignmentError(codes.size, labelled.size, what=("strata", "labels"))
+    AlignmentError.check(len(codes), len(labelled), what=("strata", "labels"))
     names, codes = np.unique(codes, return_inverse=True)
     sizes, drawn = np.bincount(codes), np.bincount(codes[labelled], minlength=len(names))
     if not drawn.all():
@@ -699,8 +698,7 @@ def _stratum_inflation(scores: Floats, known: Floats, draw: _Draw, inner: Ints) 
 def _labelled_column(values: Floats, labelled: Bools, what: str, single: str) -> Floats:
     """The values of the labelled samples, finite numbers above zero."""
     column = np.asarray(values, dtype=np.float64)
-    if column.shape != labelled.shape:
-        raise AlignmentError(column.size, labelled.size, what=(what, "labels"))
+    AlignmentError.check(len(column), len(labelled), what=(what, "labels"))
     known: Floats = column[labelled]
     if not (np.isfinite(known).all() and (known > 0).all()):
         raise BadValueError(f"the {single} of a labelled sample must be a finite number above zero")

@@ -119,8 +119,7 @@ def neyman_allocation(
     """
     room = np.asarray(sizes, dtype=np.int64)
     sd = _column(spreads, "standard deviations of the strata", lowest=0.0)
-    if room.shape != sd.shape:
-        raise AlignmentError(room.size, sd.size, what=("strata", "standard deviations"))
+    AlignmentError.check(len(room), len(sd), what=("strata", "standard deviations"))
     _check_draw_size(n, int(room.sum()))
     _check_uniform(uniform)
     first = np.minimum(minimum, room)
@@ -172,8 +171,7 @@ def stratified_draw(
 ) -> StratifiedDraw:
     """Draw ``n`` samples by Neyman's allocation; ``errors`` has the expected squared error of each sample."""
     codes, e = np.asarray(strata, dtype=np.intp), _column(errors, "expected errors", lowest=0.0)
-    if codes.shape != e.shape:
-        raise AlignmentError(codes.size, e.size, what=("strata", "expected errors"))
+    AlignmentError.check(len(codes), len(e), what=("strata", "expected errors"))
     sizes = np.bincount(codes)
     spreads = np.sqrt(np.bincount(codes, e) / np.maximum(sizes, 1))
     allocation = neyman_allocation(sizes.tolist(), spreads.tolist(), n, minimum=minimum, uniform=uniform)
@@ -190,8 +188,7 @@ def join_empty_strata(strata: npt.ArrayLike, labelled: npt.ArrayLike) -> Ints:
     For draws of which some labels could not be obtained. ``labelled`` is true for samples with a label.
     """
     codes, known = np.asarray(strata, dtype=np.intp), np.asarray(labelled, dtype=np.bool_)
-    if codes.shape != known.shape:
-        raise AlignmentError(codes.size, known.size, what=("strata", "labels"))
+    AlignmentError.check(len(codes), len(known), what=("strata", "labels"))
     kept = np.unique(codes[known])
     if not len(kept):
         raise BadValueError("no sample has a label; strata cannot be joined")

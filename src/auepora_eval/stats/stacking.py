@@ -123,8 +123,7 @@ def _fill_missing(rows: Floats) -> Floats:
 def _relative_weights(weights: npt.ArrayLike, labels: Floats) -> Floats:
     """The weights divided by their mean."""
     relative = np.asarray(weights, dtype=np.float64)
-    if relative.shape != labels.shape:
-        raise AlignmentError(len(labels), relative.size, what=("labels", "weights"))
+    AlignmentError.check(len(labels), len(relative), what=("labels", "weights"))
     scaled: Floats = relative / relative.mean()
     return scaled
 

@@ -335,7 +335,8 @@ class DiagnosisNumbers:
     questions: dict[str, list[str]] = field(default_factory=dict)
     """The ids of the questions with a wrong answer, by cause."""
     sufficiency: dict[str, dict[str, Quantity]] = field(default_factory=dict)
-    """``sufficient`` and ``insufficient``: the proportions of ``correct``, ``abstained`` and ``wrong`` answers."""
+    """``sufficient`` and ``insufficient``: the proportions of ``correct``, ``abstained`` and ``wrong`` answers, and of
+    ``failed`` ones where the system gave no answer to some."""
     positions: dict[int, Quantity] = field(default_factory=dict)
     """The proportion of right answers of ``mixed`` by the position of the first gold document."""
     utility: DocumentUtility | None = None
@@ -434,7 +435,10 @@ def diagnosis_numbers(
 
 def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None) -> dict[str, dict[str, Quantity]]:
     abstained = outcomes.abstained & ~outcomes.right
-    columns = {"correct": outcomes.right, "abstained": abstained, "wrong": ~outcomes.right & ~abstained}
+    wrong = ~outcomes.right & ~abstained & ~outcomes.failed
+    columns = {"correct": outcomes.right, "abstained": abstained, "wrong": wrong}
+    if outcomes.failed.any():  # without an answer nothing was made of the documents
+        columns["failed"] = outcomes.failed
     groups = {"sufficient": sufficient, "insufficient": ~sufficient}
     found = {}
     for group, mask in groups.items():

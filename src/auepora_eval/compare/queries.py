@@ -121,6 +121,8 @@ def compare_queries(
     ``chunker_version`` or by what is stored, they are matched by location alone; ``strict_chunker_version`` makes that
     an error. If a run has repeats, the first outputs count.
     """
+    if strict_chunker_version:
+        require_same_chunks(record_a, record_b)
     run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
     queries = None if golden is None else golden_queries(golden)
     return compare_run_outputs(run_a, run_b, golden=queries, strict_chunker_version=strict_chunker_version)
@@ -163,8 +165,6 @@ def compare_run_outputs(
     With ``is_part`` the golden queries are a part of the dataset on purpose, and no note names the others.
     """
     a, b = run_a.record, run_b.record
-    if strict_chunker_version:
-        require_same_chunks(a, b)
     notes: list[str] = []
     if golden is None:
         notes += _dataset_notes(run_a, run_b)

@@ -530,6 +530,8 @@ def golden_report(
     ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before. With
     ``is_part`` no note names the queries that are not golden.
     """
+    if strict_chunker_version:
+        require_same_chunks(record_a, record_b)
     answers = outputs_cache(store) if answers is None else answers
     run_a, run_b = answers.of(record_a), answers.of(record_b)
     queries = compare_run_outputs(

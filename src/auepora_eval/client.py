@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -89,6 +90,10 @@ class ClientReport(BlockReport):
     def to_dict(self) -> dict[str, Any]:
         """The results document (schema 1), with every query and the missing metrics."""
         return {**self.results.to_dict(), "missing": dict(self.missing), "per_query": self.per_query}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The results document as a JSON string."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def save(self, path: str | Path) -> None:
         """Write the results document to a file: all of it, or (on any error) nothing."""

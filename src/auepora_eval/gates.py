@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -152,6 +153,10 @@ class GateReport(BlockReport):
         if self.sample_set is not None:
             document["sample_set"] = self.sample_set.name
         return document if self.register is None else {**document, "register": self.register.to_dict()}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def brief_reason(outcome: GateOutcome) -> str:

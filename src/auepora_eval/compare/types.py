@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -351,6 +352,10 @@ class CompareReport(BlockReport):
             **({} if self.sample_set is None else {"sample_set": self.sample_set}),
             **guardrails_document(self.guardrails, self.fallen),
         }
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The comparison document as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def blocks(self) -> list[Block]:
         """The conclusion in one sentence, the primary metrics and notes."""

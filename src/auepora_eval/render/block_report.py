@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from .blocks import Block
 
@@ -17,14 +15,6 @@ class BlockReport:
     def blocks(self) -> Sequence[Block]:
         """The blocks, with the conclusion first."""
         raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as a JSON-compatible dictionary."""
-        raise NotImplementedError
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The report as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_text(self) -> str:
         """The report for a terminal."""

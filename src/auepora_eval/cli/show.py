@@ -326,8 +326,8 @@ def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingPro
         facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
     if sample.get("labels"):
         facts.append(("labels", _short(sample["labels"])))
-    for correction in document.get("corrections", ()):
-        facts.append(("gold correction", _short(f"{correction['text']}, by {correction['by']}")))
+    corrections = [f"{correction['text']}, by {correction['by']}" for correction in document.get("corrections", ())]
+    facts += [("gold correction", _short(text)) for text in corrections]
     blocks: list[Block] = [DefinitionList(facts)]
     every_rank = document.get("gold_ranks") or [None for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):

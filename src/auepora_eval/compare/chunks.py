@@ -140,7 +140,7 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
     every, of_gold = a.common_ids(b, texts=texts), a.common_ids(b, texts=texts, among=is_gold)
     reused = every.changed or of_gold.changed
     version_a, version_b = chunker_versions(run_a.record, run_b.record)
-    change: ChunkChange | None
+    change: ChunkChange | None = None
     if None not in (version_a, version_b) and version_a != version_b:
         change = ChunkChange(f"chunker_version {version_a} and {version_b}", True, reused, parents or not reused)
     elif reused:
@@ -154,7 +154,6 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
         change = ChunkChange(reason, False, True, parents)
     else:
         without = [name for name, run in zip("AB", (a, b), strict=True) if not run.has_any(is_gold)]
-        change = None
         if any_gold and without:
             change = _gold_never_returned({"A": run_a, "B": run_b}, without, queries, every, parents)
             if change is None and not every.common and min(a.size, b.size) >= _MIN_IDS:

@@ -71,12 +71,11 @@ class RunResults:
     def __init__(self, store: RunStore, record: RunRecord) -> None:
         """A run without any result is refused."""
         self.record = record
-        self.results: dict[str, list[MetricResult]] = {}
         self._store = store
         self._kept = lru_cache(kept_results(record.num_samples))(self._read)
         self.judged_until = metrics_judged_until(store, record)
-        for result in result_summaries(store, record.run_id, every_signature=True):
-            self.results.setdefault(result.name, []).append(result)
+        summaries = result_summaries(store, record.run_id, every_signature=True)
+        self.results = group_pairs((result.name, result) for result in summaries)
         if not self.results:
             raise BadValueError(
                 f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score "
@@ -462,10 +461,11 @@ def _sequential_comparison(
 
 def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
-    labels, partly = run_labels(max(pair) + 1), []
-    for run, result in zip(pair, results, strict=True):
-        if NOT_JUDGED in result.details.reasons("skipped"):
-            partly.append(f"{result.details.num_scored} samples in {labels[run]}")
+    labels = run_labels(max(pair) + 1)
+    details = [(labels[run], result.details) for run, result in zip(pair, results, strict=True)]
+    partly = [
+        f"{found.num_scored} samples in {label}" for label, found in details if NOT_JUDGED in found.reasons("skipped")
+    ]
     if not partly:
         return None
     return (

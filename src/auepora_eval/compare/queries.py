@@ -180,9 +180,8 @@ def compare_run_outputs(
             f"{b.run_id} has {format_ids(only_b)}; "
             "do the two belong together?"
         )
-    for name, alone in zip("AB", both.only, strict=True):
-        if alone:
-            notes.append(f"in {name} only, and left out: {format_ids(alone)}")
+    alone = [(name, ids) for name, ids in zip("AB", both.only, strict=True) if ids]
+    notes += [f"in {name} only, and left out: {format_ids(ids)}" for name, ids in alone]
     if answers is not None and golden is None and a.fingerprint == b.fingerprint:
         chunks = answers.chunks(a, b, b)
     else:
@@ -223,9 +222,10 @@ def compare_run_outputs(
         notes += _place_notes(places, ranked.unlocated)
     elif way.problem is not None:
         notes.append(f"{change.description}, so there is nothing to match by: {way.problem}")
-    for name, run in (("A", run_a), ("B", run_b)):
-        if run.repeats > 1:
-            notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
+    repeated = [(name, run.repeats) for name, run in (("A", run_a), ("B", run_b)) if run.repeats > 1]
+    notes += [
+        f"run {name} answered {times} times; queries are compared by its first answers" for name, times in repeated
+    ]
     return QueryComparisons(
         per_query=ranked.comparisons,
         chunker_version_match=_version_match(way, is_changed=change is not None),
@@ -575,13 +575,13 @@ def _score_changes(
 ) -> dict[str, _ScoreChange]:
     """The samples whose score differs, by their ids."""
     places = {sample_id: place for place, sample_id in enumerate(ids_a)}
+    if places.keys().isdisjoint(ids_b):
+        raise BadValueError("the two runs have no sample in common, so there is nothing to explain")
     found: dict[str, _ScoreChange] = {}
-    common = 0
     for place_b, sample_id in enumerate(ids_b):
         place_a = places.get(sample_id)
         if place_a is None:
             continue
-        common += 1
         a, b = scored.first[place_a], scored.second[place_b]
         if a is not None and b is not None:
             gain = (b - a) if scored.higher_is_better else (a - b)
@@ -596,8 +596,6 @@ def _score_changes(
             continue
         if gain < 0 or not worse_only:
             found[sample_id] = _ScoreChange(sample_id, a, b, gain < 0)
-    if not common:
-        raise BadValueError("the two runs have no sample in common, so there is nothing to explain")
     return found
 
 

@@ -156,12 +156,10 @@ def permutation_test(
     codes = unit_codes(clusters, n)
     tables = [_SwappedSums(pair, codes) for pair in sums]
     group_of = codes % _MAX_UNITS
-    informative: Bools = np.asarray(means.any(axis=1))
-    for table in tables:
-        informative |= table.sums.any(axis=1)
+    together = np.concatenate([means, *(table.sums for table in tables)], axis=1)
+    informative: Bools = np.asarray(together.any(axis=1))
     for fold in folds:
         informative[group_of[fold.differs]] = True
-    together = np.concatenate([means, *(table.sums for table in tables)], axis=1)
     exact = can_enumerate(2, int(informative.sum()), draws)
     # Units without any difference change nothing, so they are left out if all swaps are enumerated.
     places = np.flatnonzero(informative) if exact else np.arange(len(together))

@@ -428,9 +428,7 @@ def _two_stage_comparison(
         if not stage and scores.with_reason(NOT_JUDGED).any():
             return "one of the runs is judged in part, without a draw of two-stage judging"
         columns.append(scores.values)
-        found = scores.values
-        if stage:
-            found = np.array(stage["predictions"], dtype=np.float64)[shared.rows[number]]
+        found = np.array(stage["predictions"], dtype=np.float64)[shared.rows[number]] if stage else scores.values
         predictions.append(found)
         outside |= np.isnan(found)
     known = ~np.isnan(columns[0]) & ~np.isnan(columns[1])
@@ -760,8 +758,7 @@ def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection
 
 def size_notes(listed: Sequence[MetricResult | None]) -> Iterator[str]:
     """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
-    known = ((result.name, result.details.num_samples) for result in listed if result is not None)
-    sizes = group_pairs(known)
+    sizes = group_pairs((result.name, result.details.num_samples) for result in listed if result is not None)
     for result in listed:
         note = ""
         if result is not None and len(set(sizes[result.name])) > 1:

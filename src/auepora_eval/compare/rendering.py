@@ -517,10 +517,8 @@ def count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
     """How many metrics have each verdict; one that a longer list alone raised is not better."""
     counts = dict.fromkeys(("better", "worse", "equal", _LONGER, "inconclusive"), 0)
     for comparison in primary:
-        verdict: str = comparison.verdict
-        if verdict == "better" and comparison.longer_list is not None:
-            verdict = _LONGER
-        counts[verdict] += 1
+        is_longer = comparison.verdict == "better" and comparison.longer_list is not None
+        counts[_LONGER if is_longer else comparison.verdict] += 1
     return counts
 
 

@@ -157,9 +157,7 @@ def _run_row(board: Leaderboard, run: int, metrics: Sequence[LeaderboardMetric])
 
 def _runs_text(board: Leaderboard) -> str:
     """The runs by name, or by id where names are equal, and the number of samples."""
-    named = board.names
-    if len(set(named)) < len(named):
-        named = board.run_ids
+    named = board.names if len(set(board.names)) == len(board.names) else board.run_ids
     listed = ", ".join(f"{label} {name}" for label, name in zip(board.labels, named, strict=True))
     return f"{listed}; {board.samples:,} samples"
 

@@ -444,9 +444,8 @@ def hit_codes(table: QueryTable, per_query: Iterable[QueryComparison]) -> Bytes:
     codes = np.zeros(len(table), np.uint8)
     for comparison in per_query:
         row = table.row_of(comparison.query_id)
-        kind = comparison.kind.value.lower()
-        if comparison.kind is ComparisonKind.WIN and comparison.a_hit_rank is None:
-            kind = "gained"
+        is_gained = comparison.kind is ComparisonKind.WIN and comparison.a_hit_rank is None
+        kind = "gained" if is_gained else comparison.kind.value.lower()
         if row is not None:
             codes[row] = 1 + HITS.index(kind)
     return codes

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..stats.intervals import Bools
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
-from .golden import ChunkLocations, GoldFinder, SharedQueries
+from .golden import ChunkLocations, GoldFinder, SharedQueries, documents_of
 from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
 _SEVERAL = -1
@@ -150,7 +149,7 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
         of_gold = of_gold.with_borrowed(len(borrowed))
     reused = every.changed or of_gold.changed
     version_a, version_b = chunker_versions(run_a.record, run_b.record)
-    change: ChunkChange | None
+    change: ChunkChange | None = None
     if None not in (version_a, version_b) and version_a != version_b:
         change = ChunkChange(f"chunker_version {version_a} and {version_b}", True, reused, parents or not reused)
     elif reused:
@@ -164,7 +163,6 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
         change = ChunkChange(reason, False, True, parents)
     else:
         without = [name for name, run in zip("AB", (a, b), strict=True) if not run.has_any(is_gold)]
-        change = None
         if any_gold and without:
             change = _gold_never_returned({"A": run_a, "B": run_b}, without, queries, every, parents)
             if change is None and not every.common and min(a.size, b.size) >= _MIN_IDS:
@@ -314,11 +312,8 @@ def _gold_never_returned(
 def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldUnit]], *, by: str) -> bool:
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
-    return any(
-        first_rank(gold_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
-        for row in run.stored(None, None)
-        if row.output.error is None and (ones := gold.get(row.sample_id))
-    )
+    outputs = ((gold.get(row.sample_id, ()), row.output) for row in run.stored(None, None))
+    return any(first_rank(gold_ranks(units, documents_of(output), "place")).by in kinds for units, output in outputs)
 
 
 # --- outputs of each run for a query: failures, documents, answers ---------------------------------------------------
@@ -351,6 +346,11 @@ class QueryOutput:
     """``None`` where no gold is annotated."""
     error: str | None = None
     """The error of the first failed output."""
+
+    @property
+    def first_gold_rank(self) -> int | None:
+        """The rank of the first gold document; ``None`` where none was returned, or none is annotated."""
+        return None if self.gold is None else self.gold.first
 
 
 def paired_outputs(queries: SharedQueries, finder: GoldFinder) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
@@ -387,12 +387,11 @@ def _query_output(
 
 def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
     """The documents in their order; if chunks differ between runs, only chunks of the same location are the same."""
-    documents = [item.doc for item in output.retrieved]
+    documents = documents_of(output)
     if matching != "place":
         return tuple(document.doc_id for document in documents)
-    return tuple(
-        (document.parent, object() if document.span is None else tuple(document.span)) for document in documents
-    )
+    unknown = (object(),)  # no span of the other run is the same
+    return tuple((document.parent, tuple(document.span or unknown)) for document in documents)
 
 
 def _answer(output: SystemOutputs) -> tuple[Any, ...]:
@@ -407,7 +406,7 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
     """The ranks of gold, level by level; ``None`` if it is unknown what its ids name."""
     if not gold:
         return None
-    ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
+    ranks = gold_ranks(gold, documents_of(output), matching)
     hits = [(unit.level, found.rank) for unit, found in zip(gold, ranks, strict=True) if found.rank is not None]
     return ranks_by_level({unit.level for unit in gold}, hits)
 
@@ -429,6 +428,8 @@ def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -
 
 def ranks_by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
     """The ranks of gold at each of the levels; ``hits`` are a level and a rank each."""
-    ordered = sorted(hits, key=itemgetter(1))
-    by_level = {level: tuple(rank for own, rank in ordered if own >= level) for level in sorted(levels, reverse=True)}
-    return GoldRanks(tuple(by_level.values()))
+    found: list[tuple[int, ...]] = []
+    for level in sorted(levels, reverse=True):
+        ranks = [rank for own, rank in hits if own >= level]
+        found.append(tuple(sorted(ranks)))
+    return GoldRanks(tuple(found))

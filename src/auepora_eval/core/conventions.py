@@ -234,6 +234,8 @@ class SignatureOption:
     """Another attribute, and the value of it with which this one is shown."""
     words: Mapping[Any, str] = field(default_factory=dict)
     """Texts for some of the values, ``None`` included."""
+    last: bool = False
+    """Whether it comes after the options of subclasses."""
     write: Callable[[Any], str] = signature_text
     """Writes all other values: numbers in their shortest form, booleans as yes and no, lists with commas."""
 

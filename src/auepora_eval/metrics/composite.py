@@ -339,10 +339,9 @@ class EditedAnswer(WrapperMetric):
         ),
         signature={"edits": "edits"},
         option_help={"edits": "how answers are edited before they are scored"},
+        follows_base=True,
+        worst_of_base=True,
     )
-    follows_base: ClassVar[bool] = True
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -602,10 +602,14 @@ class AQWV(RankingMetric):
             {"aqwv": {"form": "program"}},
             {"aqwv": {"p_fa": "collection", "corpus_size": 50}},
         ),
-        signature={"beta": "beta", "fa": "p_fa", "corpus": "corpus_size", "form": "form"},
+        signature={
+            "beta": "beta",
+            "fa": "p_fa",
+            "corpus": "corpus_size",
+            "form": "form",
+            "empty": None,  # the form says how empty gold is treated
+        },
     )
-    shown_rules: ClassVar[tuple[str, ...]] = ("rel", "depth")
-    """The treatment of empty gold depends on the form."""
     worst_stats = (0.0, math.nan, 1.0, 1.0)
     """Everything missed, everything a false alarm; the gold flag is kept."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -92,8 +92,6 @@ class JudgedAtK(RankingMetric):
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     definition = judged_at_k
-    shown_rules: ClassVar[tuple[str, ...]] = ("depth",)
-    """Relevance and empty gold do not matter."""
     metadata = declare(
         skip_reasons={"no_gold": "`relevant_docs` is not annotated"},
         reference="ir_measures `Judged`; 1 − trec_eval `unj` for full lists",
@@ -102,6 +100,7 @@ class JudgedAtK(RankingMetric):
             "judged@5",
         ),
         aliases={"ir_measures": ("Judged",)},
+        signature={"empty": None, "rel": None},  # relevance and empty gold do not matter
     )
 
     def score(self, batch: Batch) -> Scores:

@@ -164,9 +164,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             {"noise_robustness": {"base": "distinct_n"}},
         ),
         signature={"noise": SignatureOption("noise_scenarios", write=join_scenarios), "base_set": "base_set"},
+        worst_of_base=True,
     )
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -408,10 +407,9 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
         ),
         signature={"scenarios": SignatureOption("counterfactual_scenarios", write=join_scenarios)},
+        worst_of_base=True,
     )
     base_role: ClassVar[str] = "similarity"
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

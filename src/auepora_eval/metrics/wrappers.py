@@ -259,8 +259,6 @@ class MetricOfMetric(ConfiguredMetric):
     """How signatures name the other metric."""
     base_option: ClassVar[str] = "base"
     """The option with the other metric: its name, ``{name: options}``, or a ``Metric``."""
-    has_worst_of_base: ClassVar[bool] = False
-    """Whether a failed answer counts at the worst value of the other metric."""
     metadata = declare(
         counts_system_failures=False,  # the wrapped metric has counted them
     )
@@ -289,7 +287,7 @@ class MetricOfMetric(ConfiguredMetric):
     @property
     def worst(self) -> float | None:
         """The worst value of the wrapped metric, where failures count as they do there."""
-        return self.inner.worst if self.has_worst_of_base else super().worst
+        return self.inner.worst if self.metadata.worst_of_base else super().worst
 
     @property
     def wrapped(self) -> Any:
@@ -371,6 +369,8 @@ class SlicedMetric(WrapperMetric):
     metadata = declare(
         handles_failures=True,
         suggested=False,
+        follows_base=True,
+        worst_of_base=True,
         skip_reasons={"other_slice": "the sample is not selected"},
         failure_note="as with the other metric",
         examples=(
@@ -381,9 +381,6 @@ class SlicedMetric(WrapperMetric):
             {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
         ),
     )
-    follows_base: ClassVar[bool] = True
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.where, Mapping):
@@ -551,9 +548,8 @@ class ContextNoiseAccuracy(WrapperMetric):
             {"context_noise_accuracy": {"insufficient": "rgb_script"}},
         ),
         signature={"insufficient": "insufficient"},
+        worst_of_base=True,
     )
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -658,8 +654,8 @@ class _ConditionalQuality(WrapperMetric):
         by_chunk_id=True,
         matches_gold=True,
         failure_note="leaves the mean: nothing is known of what it retrieved",
+        follows_base=True,
     )
-    follows_base: ClassVar[bool] = True
     on_hit: ClassVar[bool]
     other_reason: ClassVar[str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
 from typing import Any, Literal
 
 import numpy as np
@@ -33,8 +33,7 @@ from ..models.embedders import (
     require_embedder,
     resolve_embedder,
 )
-from ..models.loading import Device, ModelOptions, Precision, path_text
-from ..options import PositiveInt
+from ..models.loading import ModelOptions
 from ..text.sentences import split_sentences
 from .answer_base import AnswerMetric, ComparedMetric, EvidenceMetric, Floats
 
@@ -108,15 +107,12 @@ class TextPairMetric(SemanticMetricBase):
 
     def score(self, batch: Batch) -> Scores:
         """The highest value among each answer's pairs."""
-        compared: list[list[str]] = [[] for _ in range(len(batch))]
-        compared_texts = reference_texts(batch, self.role)
-        for owner, text in zip(compared_texts.owners.tolist(), compared_texts.texts, strict=True):
-            compared[owner].append(text)
+        skip = self.without_reference(batch)
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
         rows: list[list[Pair]] = []
-        for row, (answer, texts, output) in enumerate(zip(answers(batch), compared, batch.outputs, strict=True)):
+        for row, (answer, sample, output) in enumerate(zip(answers(batch), batch.samples, batch.outputs, strict=True)):
             answered = output is not None and output.error is None and output.response is not None
-            known, pairs = self._decide_empty(answer, texts) if answered else (0.0, [])
+            known, pairs = self._decide_empty(answer, self.compared_texts(sample)) if answered else (0.0, [])
             values[row] = 0.0 if known is None else known
             rows.append(pairs)
         pair_scores = self.score_pairs(batch, rows)
@@ -129,9 +125,7 @@ class TextPairMetric(SemanticMetricBase):
                 values[row], stats[row] = pair_scores.values[row_slice].max(), sum(pair_scores.cut[row_slice])
                 start += len(pairs)
         note_truncation(batch, self.name, stats[:, 0])
-        return self.outcome(
-            batch, values, skip=self.without_reference(batch), fail=problem_masks(problems), stats=stats
-        )
+        return self.outcome(batch, values, skip=skip, fail=problem_masks(problems), stats=stats)
 
     def _decide_empty(self, answer: str, texts: Sequence[str]) -> tuple[float | None, list[Pair]]:
         """The value if an empty text decides it, else the pairs for the model.
@@ -514,7 +508,7 @@ def _plain_mean(found: PairCosines) -> Score:
 
 @register("nli_grounding")
 @dataclass(frozen=True)
-class NliGrounding(EvidenceMetric, AnswerMetric):
+class NliGrounding(ModelOptions, EvidenceMetric, AnswerMetric):
     r"""Proportion of the answer's sentences that the retrieved documents entail, by an NLI model.
 
     .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
@@ -527,16 +521,10 @@ class NliGrounding(EvidenceMetric, AnswerMetric):
     such as a refusal, is seldom entailed: compare with the refusal metrics. Nothing retrieved scores 0.
     """
 
-    model: str = field(metadata={"convert": path_text})
     evidence: Literal["each", "joined"] = field(default="each", kw_only=True)
     k: RankCutOff | None = field(default=None, kw_only=True)
     threshold: Threshold = field(default=0.5, kw_only=True)
     entailment_label: str | None = field(default=None, kw_only=True)
-    device: Device = field(default="auto", kw_only=True)
-    precision: Precision = field(default="float32", kw_only=True)
-    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
-    revision: str | None = field(default=None, kw_only=True)
-    allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
@@ -633,13 +621,8 @@ class NliGrounding(EvidenceMetric, AnswerMetric):
         own = [text for text in texts if text and text.strip()]
         if not own:
             return Score.skip("no_text") if texts else Score(0.0)
-        place, supported = entailment_index(self.pair_model.loaded(), self.entailment_label), 0
-        for sentence in sentences:
-            logits = [
-                self.pair_model.logits([(premise, sentence)])[0] for premise in select_premises(own, self.evidence)
-            ]
-            probabilities = [
-                label_probability(logit[0], place) for logit in logits if not isinstance(logit, InferenceFailure)
-            ]
-            supported += max(probabilities) >= self.threshold
-        return Score(supported / len(sentences))
+        place = entailment_index(self.pair_model.loaded(), self.entailment_label)
+        pairs = [(premise, sentence) for sentence, premise in product(sentences, select_premises(own, self.evidence))]
+        outcomes = [self.pair_model.logits([pair])[0] for pair in pairs]
+        value, _, reason = self._supported_proportion(outcomes, place, len(sentences))
+        return Score(value) if reason is None else Score.fail(reason)

@@ -280,12 +280,6 @@ def _cached_model(key: tuple[str, ...], load: Callable[[], LoadedModel]) -> Load
         return _MODELS[key]
 
 
-def release_models() -> None:
-    """Drop all loaded models and free their memory."""
-    with _MODELS_LOCK:
-        _MODELS.clear()
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """The content of a JSON file of a model; empty if there is none."""
     try:

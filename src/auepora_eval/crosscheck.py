@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 from .core.conventions import MATCHES, PRESETS
@@ -321,8 +321,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     **{
         f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
-        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")
-        for side in ("answer", "query")
+        for name, side in product(("rouge1", "rouge2", "rougeL", "rougeLsum"), ("answer", "query"))
     },
     "rouge_scores": [{}, {"variants": ["rouge2", "rougeLsum"]}],
     "structured_validity": [{}, {"schema": {"type": "object", "required": ["n"]}}],
@@ -357,9 +356,7 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         conventions += [("auepora", {"match": match}) for match in MATCHES[1:]]
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
-        for name in names
-        for variant in _VARIANTS.get(info.name, [{}])
-        for preset, change in conventions
+        for name, variant, (preset, change) in product(names, _VARIANTS.get(info.name, [{}]), conventions)
     ]
 
 
@@ -500,8 +497,7 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     from sacrebleu.metrics.chrf import CHRF
 
     texts = _generate_texts(count, seed)
-    most = max(len(references) for references, _ in texts)
-    columns = [[refs[n] if n < len(refs) else None for refs, _ in texts] for n in range(most)]
+    columns = list(zip_longest(*(references for references, _ in texts)))
     answers = [answer for _, answer in texts]
     bleu: list[dict[str, Any]] = [
         {},

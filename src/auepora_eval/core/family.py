@@ -124,8 +124,8 @@ def find_parents(
     above = [NO_BASE if key is None or key.base is None else base_row(key) for key in keys]
     circular = _find_cycles(above)
     variants = [row for row, key in enumerate(keys) if key and key.base is not None and looked_at(key)]
-    found = [CYCLE if circular[row] else above[row] for row in variants]
-    return VariantPairs(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
+    rows = np.array(variants, dtype=np.intp)
+    return VariantPairs(rows, np.where(circular, CYCLE, above).astype(np.intp)[rows])
 
 
 def _find_cycles(above: Sequence[int]) -> list[bool]:

@@ -22,7 +22,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
 from ..options import NonEmpty, Phrases
-from .wrappers import WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
+from .wrappers import FOLLOWED, WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class EditedAnswer(WrapperMetric):
         super().__post_init__()
         if is_paired_metric(self.inner):
             raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")
-        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+        self.copy_attributes(*FOLLOWED, "needs_all")
 
     def edited(self, output: SystemOutputs) -> SystemOutputs:
         """The output with its answer edited."""

@@ -51,9 +51,9 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
             "no_text": "the documents have no text",
         },
         signature={
-            "evidence": "evidence_source",
-            "k": "k",
-            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label),
+            "evidence": SignatureOption("evidence_source", last=True),
+            "k": SignatureOption("k", last=True),
+            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label, last=True),
         },
     )
     empty_reason: ClassVar[str] = "empty_answer"
@@ -146,12 +146,8 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
             {"evidence_overlap": {"n": 2, "k": 3}},
             {"evidence_overlap": {"evidence_source": "relevant"}},
         ),
+        signature={"n": "n"},
     )
-
-    def signature_options(self) -> dict[str, str]:
-        """The length of n-grams and the evidence."""
-        return {"n": str(self.n), **super().signature_options()}
-
     empty_reason: ClassVar[str] = "too_short"
 
     def score_tokens(self, batch: Batch) -> Scores:

@@ -243,6 +243,10 @@ def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
         )
 
 
+FOLLOWED = ("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
+"""What a metric copies from another one whose value it has on other samples or answers."""
+
+
 def inner_signature_options(inner: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one: its name, and its options prefixed with the role."""
     signature = inner.signature
@@ -392,7 +396,7 @@ class SlicedMetric(WrapperMetric):
                 f"where must be {{'labels.<key>': value}} or a function of the sample, not {self.where!r:.80}"
             )
         super().__post_init__()
-        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+        self.copy_attributes(*FOLLOWED, "needs_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property
@@ -666,7 +670,7 @@ class _ConditionalQuality(WrapperMetric):
             raise BadValueError(
                 f"'{inner.name}' is computed from several samples together; it has no value on a subset"
             )
-        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
+        self.copy_attributes(*FOLLOWED)
 
     def required_fields(self) -> list[str]:
         """Gold documents, and the fields the other metric requires."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -42,7 +43,12 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One sample's outcome: ``Score(0.5)``, ``Score.skip(reason)`` or ``Score.fail(reason)``."""
+    """One sample's outcome: ``Score(0.5)``, ``Score.skip(reason)`` or ``Score.fail(reason)``.
+
+    Example:
+        >>> Score(0.5).value, Score.skip("no_reference").reason, Score.fail("judge_unparseable").status.name
+        (0.5, 'no_reference', 'MEASURE_FAILED')
+    """
 
     value: float | None
     status: Status = Status.SCORED
@@ -100,6 +106,11 @@ class Scores(Sequence[float | None]):
 
     ``values[i]`` is the number that enters the reducer, or NaN where sample ``i`` does not count: a system failure that
     counts at the worst value has that value here and ``SYSTEM_FAILED`` in ``status``. Iterating gives ``float | None``.
+
+    Example:
+        >>> scores = Scores.from_list([Score(1.0), Score.skip("no_reference")])
+        >>> list(scores), list(scores.outcomes)
+        ([1.0, None], ['scored', 'skipped:no_reference'])
     """
 
     values: npt.NDArray[np.float64]
@@ -188,7 +199,7 @@ class Scores(Sequence[float | None]):
                 [np.full((len(part), width), np.nan) if part.stats is None else part.stats for part in parts]
             )
         if keyed:
-            keys = tuple(key for part in parts for key in part.keys or (None,) * len(part))
+            keys = tuple(chain.from_iterable(part.keys or (None,) * len(part) for part in parts))
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.status for part in parts]),

@@ -135,7 +135,12 @@ REPORTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {  # how it is
     ),
     "size": (lambda _: plan_size(0.1), "To detect a difference of 0.1"),
     "explanation": (lambda _: explain("runs.sqlite", "baseline", "recall@1"), "recall@1 of baseline"),
-    "client": (lambda names: RAGEvaluationClient().evaluate(SAMPLES, names["outputs"]), "target"),
+    "client": (
+        lambda names: RAGEvaluationClient(sbert_model=None, cross_encoder_model=None).evaluate(
+            SAMPLES, names["outputs"]
+        ),
+        "target",
+    ),
 }
 
 

@@ -187,7 +187,7 @@ class Scores(Sequence[float | None]):
             renumber = [names.setdefault(name, len(names)) for name in part.reason_names]
             same = renumber == list(range(len(renumber)))
             codes.append(part.reason_codes if same else np.array(renumber, dtype=np.int16)[part.reason_codes])
-        stats, keys = None, None
+        stats, keys, cuts = None, None, None
         wide = [part.stats for part in parts if part.stats is not None]
         keyed = [part.keys for part in parts if part.keys is not None]
         without = [part for part in parts if (wide and part.stats is None) or (keyed and part.keys is None)]
@@ -198,6 +198,8 @@ class Scores(Sequence[float | None]):
             stats = np.concatenate(
                 [np.full((len(part), width), np.nan) if part.stats is None else part.stats for part in parts]
             )
+        if any(part.cuts is not None for part in parts):
+            cuts = np.concatenate([part.known_cuts for part in parts])
         if keyed:
             keys = tuple(chain.from_iterable(part.keys or (None,) * len(part) for part in parts))
         return cls(
@@ -208,14 +210,8 @@ class Scores(Sequence[float | None]):
             stats=stats,
             keys=keys,
             repeats=cls._concat_repeats([part.repeats for part in parts]),
-            cuts=cls._concat_cuts(parts),
+            cuts=cuts,
         )
-
-    @classmethod
-    def _concat_cuts(cls, parts: Sequence[Scores]) -> npt.NDArray[np.int8] | None:
-        if all(part.cuts is None for part in parts):
-            return None
-        return np.concatenate([part.known_cuts for part in parts])
 
     @property
     def known_cuts(self) -> npt.NDArray[np.int8]:

@@ -150,10 +150,9 @@ class Composite(CombinedMetric):
         super().__post_init__()
         if self.weights is not None and (len(self.weights) != len(self.of) or self.mean != "weighted"):
             raise BadValueError("'weights' gives one weight for each metric, and goes with 'mean: weighted'")
-        ranges = [part.range for part in self.inner_metrics()]
-        low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
+        lows, highs = zip(*(part.range for part in self.inner_metrics()), strict=True)
         object.__setattr__(self, "target", self.inner_metrics()[0].target)
-        set_metadata(self, range=(low, high))
+        set_metadata(self, range=(self._mean(lows), self._mean(highs)))
 
     def _mean(self, values: Sequence[float]) -> float:
         match self.mean:

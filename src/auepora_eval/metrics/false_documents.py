@@ -23,6 +23,7 @@ from ..core.derivation import (
     format_number,
     is_recording,
     quote_text,
+    yes_no,
 )
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
@@ -35,7 +36,7 @@ from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
 from .answer_base import AnnotatedMetric, metadata_texts
-from .overlap import contains_all, yes_no
+from .overlap import contains_all
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,

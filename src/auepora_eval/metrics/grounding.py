@@ -19,6 +19,7 @@ from ..core.derivation import (
     is_recording,
     join_items,
     quote_text,
+    yes_no,
 )
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
@@ -29,7 +30,7 @@ from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, metadata_texts, tokenizer_label
-from .overlap import ngrams, tokenize_answer, yes_no
+from .overlap import ngrams, tokenize_answer
 
 
 @dataclass(frozen=True)

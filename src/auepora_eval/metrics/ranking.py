@@ -24,6 +24,7 @@ from ..core.derivation import (
     format_number,
     is_recording,
     join_items,
+    yes_no,
 )
 from ..core.metrics_base import NOT_BY_ID, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
@@ -95,8 +96,9 @@ def find_hits(gold: Gold, ranked: Sequence[str], k: int | None, min_relevance: i
     ranks = hit_ranks(relevant, ranked, k)
     if is_recording():
         levels = relevance_levels(gold)
-        graded = any(levels[doc_id] != 1 for doc_id in relevant)
-        labels = [f"{doc_id} (level {levels[doc_id]})" if graded else doc_id for doc_id in sorted(relevant)]
+        labels = sorted(relevant)
+        if any(levels[doc_id] != 1 for doc_id in relevant):
+            labels = [f"{doc_id} (level {levels[doc_id]})" for doc_id in labels]
         threshold = "" if min_relevance == 1 else f" (level {min_relevance} or more)"
         add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(relevant)}", len(relevant))
         positions = list(enumerate(ranked[:k], start=1))
@@ -352,9 +354,9 @@ def accuracy_at_k(gold: Gold, ranked: Sequence[str], k: int, *, min_relevance: i
         (
             (
                 doc_id,
-                "relevant" if doc_id in relevant else "not relevant",
-                "within" if doc_id in chosen else "outside",
-                "right" if doc_id in right else "wrong",
+                yes_no(doc_id in relevant, "relevant", "not relevant"),
+                yes_no(doc_id in chosen, "within", "outside"),
+                yes_no(doc_id in right, "right", "wrong"),
             )
             for doc_id in sorted(pool)
         ),

@@ -109,7 +109,8 @@ class RatioOfValues(_RatioReducer):
     def sides(self, scores: Scores) -> tuple[float, float]:
         """The values on base and noisy samples; NaN without samples."""
         keys: list[FamilyKey] = [key for key, used in zip(scores.keys or (), scores.counted, strict=True) if used]
-        base, noisy = ([key.payload[side] for key in keys if key.payload[side] is not None] for side in (0, 1))
+        base = [key.payload[0] for key in keys if key.payload[0] is not None]
+        noisy = [key.payload[1] for key in keys if key.payload[1] is not None]
         return self.side(base), self.side(noisy)
 
     def side(self, parts: Sequence[Scores]) -> float:

@@ -33,7 +33,8 @@ from ..models.embedders import (
     require_embedder,
     resolve_embedder,
 )
-from ..models.loading import ModelOptions
+from ..models.loading import Device, ModelOptions, Precision, path_text
+from ..options import PositiveInt
 from ..text.sentences import split_sentences
 from .answer_base import AnswerMetric, ComparedMetric, EvidenceMetric, Floats
 
@@ -508,7 +509,7 @@ def _plain_mean(found: PairCosines) -> Score:
 
 @register("nli_grounding")
 @dataclass(frozen=True)
-class NliGrounding(ModelOptions, EvidenceMetric, AnswerMetric):
+class NliGrounding(EvidenceMetric, AnswerMetric):
     r"""Proportion of the answer's sentences that the retrieved documents entail, by an NLI model.
 
     .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
@@ -521,10 +522,16 @@ class NliGrounding(ModelOptions, EvidenceMetric, AnswerMetric):
     such as a refusal, is seldom entailed: compare with the refusal metrics. Nothing retrieved scores 0.
     """
 
+    model: str = field(metadata={"convert": path_text})
     evidence: Literal["each", "joined"] = field(default="each", kw_only=True)
     k: RankCutOff | None = field(default=None, kw_only=True)
     threshold: Threshold = field(default=0.5, kw_only=True)
     entailment_label: str | None = field(default=None, kw_only=True)
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(

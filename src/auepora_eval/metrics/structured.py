@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ..core.conventions import SignatureOption
-from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text
+from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text, yes_no
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score
@@ -272,7 +272,7 @@ class FieldAccuracy(AnnotatedMetric):
                     name,
                     _to_json(value),
                     _to_json(given[name]) if name in given else "not there",
-                    "right" if name in right else "wrong",
+                    yes_no(name in right, "right", "wrong"),
                 )
                 for name, value in expected.items()
             ),

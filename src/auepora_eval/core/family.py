@@ -111,8 +111,9 @@ def find_parents(
             place = (key.sample_id, key.repeat)
             rows_by_key[place] = TWO_BASES if place in rows_by_key else row
 
-    def base_row(key: FamilyKey) -> int:
-        assert key.base is not None
+    def base_row(key: FamilyKey | None) -> int:
+        if key is None or key.base is None:
+            return NO_BASE
         row = rows_by_key.get((key.base, key.repeat))
         return rows_by_key.get((key.base, 0), NO_BASE) if row is None else row
 
@@ -121,7 +122,7 @@ def find_parents(
     def looked_at(key: FamilyKey) -> bool:
         return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
-    above = [NO_BASE if key is None or key.base is None else base_row(key) for key in keys]
+    above = list(map(base_row, keys))
     circular = _find_cycles(above)
     variants = [row for row, key in enumerate(keys) if key and key.base is not None and looked_at(key)]
     rows = np.array(variants, dtype=np.intp)

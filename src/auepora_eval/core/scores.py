@@ -392,7 +392,7 @@ def scores_with_reasons(scores: Sequence[Score], reasons: Iterable[str]) -> Scor
     names = {name: number for number, name in enumerate(["", *(name for name in reasons if name in occurring)])}
     codes = np.array([names.setdefault(s.reason, len(names)) for s in scores], dtype=np.int16)
     status = np.array([s.status for s in scores], dtype=np.uint8)
-    values = np.array([np.nan if s.value is None else s.value for s in scores], dtype=np.float64)
+    values = np.array([s.value for s in scores], dtype=np.float64)  # NaN for None
     return Scores(values, status, codes, tuple(names))._failing_nan()
 
 

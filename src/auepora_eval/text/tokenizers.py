@@ -596,7 +596,8 @@ def chrf_tokenizer(*, lowercase: bool = False) -> Tokenizer:
     name = f"chrf words[{'lower' if lowercase else 'cased'}]"
 
     def plain(text: str) -> list[str]:
-        return [part for word in (text.lower() if lowercase else text).split() for part in _split_punctuation(word)]
+        cased = text.lower() if lowercase else text
+        return list(chain.from_iterable(_split_punctuation(word) for word in cased.split()))
 
     byte_tokenizer = ByteTokenizer(name, _table(lower=lowercase), lower=lowercase)
     return Tokenizer(name, plain, byte_tokenizer, transform=_split_punctuation, changeable_bytes=_PUNCTUATION.encode())

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
@@ -24,11 +23,10 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.texts import RefusalDetector, RefusalJudge, is_unanswerable, refusals
 from ..options import Phrases
+from ..stats.intervals import Floats
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, normalize_patterns
 
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
-
-Floats = npt.NDArray[np.float64]
 
 
 def require_judge(judge: object) -> None:

@@ -104,6 +104,7 @@ class _AnswerToDocuments(AnnotatedMetric):
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     needs_response = True
+    norm: ClassVar[str] = "squad"
 
 
 @register("error_detection_rate")
@@ -457,7 +458,6 @@ class MistakeReappearanceRate(_AnswerToDocuments):
         examples=("mistake_reappearance_rate",),
         signature={"norm": "norm"},
     )
-    norm: ClassVar[str] = "squad"
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without a false answer."""
@@ -511,7 +511,6 @@ class AttackSuccessRate(_AnswerToDocuments):
         examples=("attack_success_rate",),
         signature={"norm": "norm"},
     )
-    norm: ClassVar[str] = "squad"
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that are not attacked, or whose payload cannot be recognised in the answer."""

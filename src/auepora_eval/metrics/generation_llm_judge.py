@@ -72,10 +72,6 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
 
     parse_scale = staticmethod(parse_number_scale)
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips samples without relevant documents, if these are the evidence."""
-        return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
-
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question, the answer and its evidence."""
         answer = response_text(output)

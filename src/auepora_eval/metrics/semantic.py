@@ -173,9 +173,20 @@ def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> T
     return TextPairScores(found.values, found.problems, cut)
 
 
+@dataclass(frozen=True)
+class _EmbedderOption:
+    """The option with the function or model that embeds texts."""
+
+    embed_fn: Any = field(metadata={"convert": parse_embedder})
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder is available."""
+        require_embedder(self.embed_fn)
+
+
 @register("embedding_similarity")
 @dataclass(frozen=True)
-class EmbeddingSimilarity(TextPairMetric):
+class EmbeddingSimilarity(_EmbedderOption, TextPairMetric):
     r"""Cosine of the answer's vector with that of the reference, or of the query.
 
     .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
@@ -190,15 +201,9 @@ class EmbeddingSimilarity(TextPairMetric):
     cosine can be.
     """
 
-    embed_fn: Any = field(metadata={"convert": parse_embedder})
-
     metadata = declare(
         signature={"embed": SignatureOption("embed_fn", write=embedder_name), **COMPARED_TO},
     )
-
-    def require_ready(self) -> None:
-        """Raise unless the embedder is available."""
-        require_embedder(self.embed_fn)
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -315,10 +320,9 @@ class CrossEncoderSimilarity(ModelOptions, TextPairMetric):
 
 
 @dataclass(frozen=True)
-class _ContextMetric(ConfiguredMetric):
+class _ContextMetric(_EmbedderOption, ConfiguredMetric):
     """A metric over the embeddings of the first k returned documents."""
 
-    embed_fn: Any = field(metadata={"convert": parse_embedder})
     k: RankCutOff | None = field(default=None, kw_only=True)
 
     metadata = declare(
@@ -343,10 +347,6 @@ class _ContextMetric(ConfiguredMetric):
         """The number of documents read; ``None`` for all."""
         cut = self.active_conventions.depth
         return self.k if cut is None else min(self.k or cut, cut)
-
-    def require_ready(self) -> None:
-        """Raise unless the embedder is available."""
-        require_embedder(self.embed_fn)
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
         """The embeddings of the texts of each row, and the number of truncated texts."""

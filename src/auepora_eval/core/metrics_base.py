@@ -156,31 +156,6 @@ class Metric(ABC):
     def compute(self, samples: list[EvaluationSample], outputs: list[SystemOutputs]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
 
-    def expand(self) -> Sequence[Metric]:
-        """The metrics that one spec stands for, each with a result of its own; usually the metric itself."""
-        return (self,)
-
-    def for_run(self: MetricT, run: RunInfo) -> MetricT:
-        """The metric adapted to the settings of a run."""
-        return self
-
-    def for_samples(self: MetricT, samples: Iterable[EvaluationSample]) -> MetricT:
-        """The metric adapted to all samples of a dataset."""
-        return self
-
-    @property
-    def repeats_needed(self) -> int:
-        """How many answers to each sample the metric needs."""
-        return 1
-
-    def require_repeats(self, repeats: int) -> None:
-        """Raise if there are fewer answers to each sample than the metric needs."""
-        if repeats < self.repeats_needed:
-            raise BadValueError(
-                f"metric '{self.name}' needs {self.repeats_needed} answers to each sample, and there "
-                f"{'is' if repeats == 1 else 'are'} {repeats}; ask the system more often (run.repeats in a plan)"
-            )
-
 
 def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
     """The metadata of a class: what it and its bases declare, the nearest first, with fields that are joined."""
@@ -375,6 +350,19 @@ class BatchMetric(Metric):
         """Whether it scores several samples together, so that no sample has a score by itself."""
         return type(self).pair_samples is not BatchMetric.pair_samples
 
+    @property
+    def repeats_needed(self) -> int:
+        """How many answers to each sample the metric needs."""
+        return 1
+
+    def require_repeats(self, repeats: int) -> None:
+        """Raise if there are fewer answers to each sample than the metric needs."""
+        if repeats < self.repeats_needed:
+            raise BadValueError(
+                f"metric '{self.name}' needs {self.repeats_needed} answers to each sample, and there "
+                f"{'is' if repeats == 1 else 'are'} {repeats}; ask the system more often (run.repeats in a plan)"
+            )
+
     def join_repeats(self, parts: Sequence[Scores], means: Scores) -> Scores:
         """The final outcomes from those of each repeat, given their means; for a metric of several answers."""
         return means
@@ -410,8 +398,20 @@ class BatchMetric(Metric):
         """The metrics that this one is computed from."""
         return ()
 
+    def expand(self) -> Sequence[BatchMetric]:
+        """The metrics that one spec stands for, each with a result of its own; usually the metric itself."""
+        return (self,)
+
     def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise if no sample has what the options ask for, beyond ``required_fields``; called before anything else."""
+
+    def for_run(self: MetricT, run: RunInfo) -> MetricT:
+        """The metric adapted to the settings of a run."""
+        return self
+
+    def for_samples(self: MetricT, samples: Iterable[EvaluationSample]) -> MetricT:
+        """The metric adapted to all samples of a dataset."""
+        return self
 
     def for_signature(self: MetricT, signature: str) -> MetricT:
         """The metric as it was adapted to the samples of a stored result with this signature."""

@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -423,11 +423,16 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
     return _build(info, spec, {**named, **options})
 
 
+def expand_metric(built: Metric) -> Sequence[Metric]:
+    """The metrics that one spec stands for: several for a judge metric with several criteria."""
+    return built.expand() if isinstance(built, BatchMetric) else (built,)
+
+
 def single_specs(spec: Spec) -> list[tuple[Spec, Metric]]:
     """The metrics that a spec stands for, each with a spec of its own that contains the files it names."""
     return [
         (_with_prompt_texts(spec_of(part) if _reads_files(part) else spec, part), part)
-        for part in metric(spec).expand()
+        for part in expand_metric(metric(spec))
     ]
 
 

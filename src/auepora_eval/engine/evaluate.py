@@ -28,7 +28,7 @@ from ..core.metrics_base import (
 )
 from ..core.plan import EvaluationPlan, require_distinct_names, with_distinct_names
 from ..core.reduce import Clusters, Fold, StatMeans
-from ..core.registry import Spec, metric
+from ..core.registry import Spec, expand_metric, metric
 from ..core.results import Results, query_texts
 from ..core.scores import Score, Scores, Status
 from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, map_groups, parse_slices, require_slice_values
@@ -257,7 +257,13 @@ class Evaluation:
 
     def adapt(self, samples: Iterable[EvaluationSample]) -> None:
         """Adapt the metrics to all samples, which are read only where a metric needs them."""
-        self.metrics = [chosen.for_samples(samples) for chosen in self.metrics]
+        adapted: list[Metric] = []
+        for chosen in self.metrics:
+            if isinstance(chosen, BatchMetric):
+                adapted.append(chosen.for_samples(samples))
+            else:
+                adapted.append(chosen)
+        self.metrics = adapted
 
     def require_batch_metrics(self) -> None:
         """Raise for a metric that only computes over all samples at once."""
@@ -302,7 +308,8 @@ class Evaluation:
         paused where batches come from lists, but not where a generator of the caller may produce garbage of its own.
         """
         for chosen in self.metrics:
-            chosen.require_repeats(len(passes))
+            if isinstance(chosen, BatchMetric):
+                chosen.require_repeats(len(passes))
         make = accumulator or make_accumulator
         accumulators = {
             metric.name: make(metric.for_run(self._run), self._run, keep_scores=self._keep_scores)
@@ -515,7 +522,11 @@ def evaluate_stream(
     first = list(itertools.islice(source, size))
     evaluation.adapt(_unzip(first)[0])
     every: Iterable[Pair] = itertools.chain(first, source)
-    if any(chosen_metric.for_samples(_samples_with({"中": 1})) is not chosen_metric for chosen_metric in chosen):
+    if any(
+        isinstance(chosen_metric, BatchMetric)
+        and chosen_metric.for_samples(_samples_with({"中": 1})) is not chosen_metric
+        for chosen_metric in chosen
+    ):
         every = _counted(every, characters)
     results = evaluation.score(evaluation.batches(every, size))
     for before, used in zip(chosen, evaluation.metrics, strict=True):
@@ -585,7 +596,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     else:
         listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
-    chosen = list(itertools.chain.from_iterable(metric(spec).expand() for spec in listed))
+    chosen = list(itertools.chain.from_iterable(expand_metric(metric(spec)) for spec in listed))
     for chosen_metric in chosen:
         for attribute in ("name", "target"):
             if not hasattr(chosen_metric, attribute):

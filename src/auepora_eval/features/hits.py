@@ -17,7 +17,6 @@ from ..core.batch import Batch, batch_feature
 from ..core.conventions import Conventions, Match
 from ..core.types import Document, EvaluationSample
 from ..errors import BadTypeError, DuplicateIdError
-from ..stats.intervals import Bools, Floats
 from .matching import (
     GoldUnit,
     chunk_levels,
@@ -39,6 +38,8 @@ from .rankings import (
 )
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 RankingView: TypeAlias = "Callable[[Batch], RankingColumns] | UnitView"
 """Selects gold and returned ids: ``rankings``, ``judged_rankings`` or ``document_rankings``; or gold units."""
 

@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, PerSampleMetric, SampleMetric, declare, set_metadata, with_option
@@ -31,7 +32,6 @@ from ..features.texts import (
     text_cuts,
 )
 from ..runtime.imports import IMPORT_PATH, CodeNotLoadedError, import_object
-from ..stats.intervals import Floats
 from ..text.scripts import is_unspaced
 from ..text.tokenizers import (
     ByteTokenizer,
@@ -45,6 +45,7 @@ from ..text.tokenizers import (
     word_tokenizer,
 )
 
+Floats = npt.NDArray[np.float64]
 SkipMasks = Mapping[str, Mask]
 """Per reason which rows are skipped."""
 

@@ -326,11 +326,11 @@ class MetricOfMetric(ConfiguredMetric):
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy whose wrapped metric is adapted to the run."""
-        return self._with_base(self.wrapped.for_run(run))
+        return self._with_base(self.wrapped.for_run(run)) if isinstance(self.wrapped, BatchMetric) else self
 
     def for_samples(self, samples: Iterable[EvaluationSample]) -> Self:
         """A copy whose wrapped metric is adapted to all samples."""
-        return self._with_base(self.wrapped.for_samples(samples))
+        return self._with_base(self.wrapped.for_samples(samples)) if isinstance(self.wrapped, BatchMetric) else self
 
     def _with_base(self, base: Any) -> Self:
         if base is self.wrapped:

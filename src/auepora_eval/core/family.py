@@ -122,7 +122,7 @@ def find_parents(
     def looked_at(key: FamilyKey) -> bool:
         return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
-    above = list(map(base_row, keys))
+    above = [base_row(key) for key in keys]
     circular = _find_cycles(above)
     variants = [row for row, key in enumerate(keys) if key and key.base is not None and looked_at(key)]
     rows = np.array(variants, dtype=np.intp)

@@ -48,6 +48,19 @@ class JudgedMetric(PerSampleMetric):
 
     ``judge.ask(critic, request)`` returns a judgement; an exception is a failed measurement of that sample. What
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
+
+    Example:
+        >>> from auepora_eval.judge.critic import JudgeRequest
+        >>> class IsPolite(JudgedMetric):
+        ...     target = TargetCategory.GENERATION_RELEVANCE
+        ...     def __init__(self, critic):
+        ...         self.critic = critic
+        ...     async def ascore_one(self, sample, output, judge):
+        ...         request = JudgeRequest(f"Is this polite? {output.response.text}", {}, sample_id=sample.sample_id)
+        ...         judgement = await judge.ask(self.critic, request)
+        ...         return Score(judgement.answer["score"])
+        >>> evaluate(samples, outputs, [IsPolite(RecordedCritic({"q1": 1.0, "q2": 1.0}))])[0].value
+        1.0
     """
 
     metadata = declare(

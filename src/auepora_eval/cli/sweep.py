@@ -130,7 +130,7 @@ def command(
             store=options.store,
             limit=options.limit,
             sample_set=prepared.sample_set,
-            calls=prepared.calls,
+            planned=prepared.system_calls,
         )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]

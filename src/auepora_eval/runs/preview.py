@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
 
-from ..compare.sweeps import SWEEP_TAG
+from ..compare.sweeps import SWEEP, SWEEP_TAG, sweep_of_run
 from ..core.conventions import Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec
@@ -21,6 +25,7 @@ from ..judge.preview import Preview, preview
 from ..plan.model import JudgeSettings, Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges
+from ..plan.sweep import Settings
 from ..store.connect import default_store
 from ..store.records import RunRecord
 from ..store.runs import RunStore, aligned_outputs, iter_samples
@@ -43,13 +48,13 @@ def preview_plan(
     resume: bool = False,
     run: str | None = None,
     sample_set: SampleSet | None = None,
-    calls: int | None = None,
+    planned: Sequence[SystemCalls] = (),
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
 
     With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
-    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``calls`` are those of the system, by
-    default as many as the run makes.
+    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``planned`` are the calls of the system
+    whose cost is estimated, by default those of the run.
     """
     plan = read_plan(path)
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
@@ -67,7 +72,7 @@ def preview_plan(
             checked = check_stop(opened, plan.judge.stop, metrics, fingerprint, primary=plan.primary, earlier=earlier)
             notes.append(expected_calls_note(opened, checked, prepared.samples, found.total.calls))
     if plan.resolved["run"].get("prices") and prepared.calls:
-        notes.append(_system_cost_note(plan, where, calls or prepared.calls))
+        notes.append(_system_cost_note(planned or [SystemCalls(plan, prepared.calls)], where))
     return found, notes
 
 
@@ -103,29 +108,76 @@ def _preview(
     return preview_in_two_stages(settings.two_stage, metrics, answers, policy, store=store, record=record)
 
 
-_PRICED_ANSWERS = 1000
-"""The most answers of an earlier run that an estimate reads."""
+_PRICED_ANSWERS, _PRICED_RUNS = 1000, 10
+"""The most answers of an earlier run that an estimate reads, and the most runs for their mean."""
 
 
-def _system_cost_note(plan: Plan, where: str, calls: int) -> str:
-    """What calls of the system would cost, by the usage of the latest run of the plan with known cost."""
-    metrics: list[Spec] = [
-        {"total_cost": {"prices": plan.resolved["run"]["prices"]}},
-        "prompt_tokens",
-        "completion_tokens",
-    ]
-    start = f"the system would be called {calls:,} times"
+@dataclass(frozen=True, slots=True)
+class SystemCalls:
+    """The calls of the system that a run would make."""
+
+    plan: Plan
+    count: int
+    settings: Settings = field(default_factory=dict)
+    """The values of a configuration of a sweep."""
+
+
+def _system_cost_note(planned: Sequence[SystemCalls], where: str) -> str:
+    """What calls of the system would cost: by an earlier run with the same values, else by the mean of others."""
+    name, total = planned[0].plan.name, sum(calls.count for calls in planned)
+    start = f"the system would be called {total:,} times"
     with suppress(StoreError), RunStore.open(where, create=False) as store:
-        for record in [*store.runs(name=plan.name), *store.runs(tag=SWEEP_TAG + plan.name)]:
-            pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
-            cost, *tokens = evaluate_stream(islice(pairs, _PRICED_ANSWERS), metrics)
-            if cost.defined:
-                read, written = (f"{token.value:,.0f}" for token in tokens)
-                return (
-                    f"{start}: about {calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
-                    f"completion tokens as in {record.run_id}"
-                )
-    return f"{start}; what that costs is unknown, as no earlier run of '{plan.name}' has usage with prices"
+        records = [*store.runs(name=name), *store.runs(tag=SWEEP_TAG + name)]
+        settings = list(map(_settings_of_run, records))
+        own: dict[int, _RunCost] = {}
+        for place, calls in enumerate(planned):
+            wanted = store.as_stored(calls.settings)
+            same = [record for record, known in zip(records, settings, strict=True) if known == wanted]
+            cost = next(_known_costs(store, same, calls.plan), None)
+            if cost is not None:
+                own[place] = cost
+        if len(own) == len(planned) == 1:
+            found = own[0]
+            return (
+                f"{start}: about {total * found.each:.4g}, if an answer takes {found.prompt:,.0f} prompt and "
+                f"{found.completion:,.0f} completion tokens as in {found.run_id}"
+            )
+        others = list(own.values()) or list(islice(_known_costs(store, records, planned[0].plan), _PRICED_RUNS))
+        if others:
+            mean = fmean(found.each for found in others)
+            costs = [own[place].each if place in own else mean for place in range(len(planned))]
+            whole = math.fsum(calls.count * each for calls, each in zip(planned, costs, strict=True))
+            how = f"{len(others)} earlier runs on average"
+            if own:
+                rest = "" if len(own) == len(planned) else ", and their mean for the others"
+                how = f"earlier runs of {len(own)} of {len(planned)} configurations{rest}"
+            return f"{start}: about {whole:.4g}, by the usage of {how}"
+    return f"{start}; what that costs is unknown, as no earlier run of '{name}' has usage with prices"
+
+
+class _RunCost(NamedTuple):
+    """What an answer of a stored run takes on average."""
+
+    run_id: str
+    each: float
+    prompt: float
+    completion: float
+
+
+def _known_costs(store: RunStore, records: Iterable[RunRecord], plan: Plan) -> Iterator[_RunCost]:
+    """What answers of these runs cost by the prices of a plan; runs without usage or prices are left out."""
+    prices = {"total_cost": {"prices": plan.resolved["run"]["prices"]}}
+    for record in records:
+        pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
+        results = evaluate_stream(islice(pairs, _PRICED_ANSWERS), [prices, "prompt_tokens", "completion_tokens"])
+        if results[0].defined:
+            yield _RunCost(record.run_id, *(result.value for result in results))
+
+
+def _settings_of_run(record: RunRecord) -> Settings:
+    """The values of the configuration of a run of a sweep."""
+    sweep = sweep_of_run(record)
+    return {} if sweep is None else sweep.configurations[record.plan[SWEEP]["place"]].settings
 
 
 def preview_stored(

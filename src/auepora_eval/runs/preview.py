@@ -166,7 +166,7 @@ class _RunCost(NamedTuple):
 
 def _known_costs(store: RunStore, records: Iterable[RunRecord], plan: Plan) -> Iterator[_RunCost]:
     """What answers of these runs cost by the prices of a plan; runs without usage or prices are left out."""
-    prices = {"total_cost": {"prices": plan.resolved["run"]["prices"]}}
+    prices = {"total_cost": {"prices": plan.resolved["run"].get("prices")}}
     for record in records:
         pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
         results = evaluate_stream(islice(pairs, _PRICED_ANSWERS), [prices, "prompt_tokens", "completion_tokens"])

@@ -297,12 +297,10 @@ def replay_command(
     auepora replay latest~1 latest plan.yaml -m token_f1 --json
     """
     from ..errors import BadValueError
-    from ..plan.prepare import prepare, read_plan
+    from ..plan.prepare import read_plan
     from ..runs.replay import swap_replay
-    from ..runs.run import closing_system
-    from ..runtime.secrets import Secrets
+    from ..runs.run import open_plan
     from ..store.connect import default_store
-    from ..store.runs import RunStore
 
     form = output_format(output, as_json=as_json)
     refuse_input_as_output(output, [plan])
@@ -310,17 +308,10 @@ def replay_command(
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
-        where = default_store(store, read.store)
-        refuse_input_as_output(output, [where])
-        system = prepare(read).system
-        secrets = Secrets(read.secrets)
-        with (
-            secrets.redact_errors(),
-            closing_system(system, secrets),
-            RunStore.open(where, secrets=read.secrets, create=False) as found,
-        ):
+        refuse_input_as_output(output, [default_store(store, read.store)])
+        with open_plan(read, store=store, is_checked=True, create=False) as (request, found, _):
             report = swap_replay(
-                system,
+                request.system,
                 found,
                 found.find(run_a),
                 found.find(run_b),

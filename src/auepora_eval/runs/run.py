@@ -446,11 +446,12 @@ def open_plan(
     variants: SampleTransform | None = None,
     samples: SampleSet | None = None,
     is_checked: bool = False,
+    create: bool = True,
 ) -> Iterator[tuple[RunRequest, RunStore, str]]:
     """Prepare a plan and open its store: the request of its run, the store and where it is.
 
     Afterwards the system is closed. Errors contain no secrets of the plan. The warnings about a plan that
-    ``is_checked`` were shown before.
+    ``is_checked`` were shown before. Without ``create`` a missing store is an error.
     """
     prepared = prepare(plan, limit=limit, variants=variants, samples=samples)
     if samples is not None and limit is not None:
@@ -460,7 +461,7 @@ def open_plan(
         for warning in () if is_checked else prepared.warnings:
             warn(secrets.message(warning))
         where = default_store(store, plan.store)
-        with RunStore.open(where, secrets=plan.secrets) as opened:
+        with RunStore.open(where, secrets=plan.secrets, create=create) as opened:
             yield plan_request(prepared, tags, store=where, samples=samples), opened, where
 
 

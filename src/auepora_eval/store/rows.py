@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from itertools import islice
@@ -345,18 +345,6 @@ def read_output_chunk(
     return rows, (rows[-1][0], rows[-1][1]) if len(rows) == CHUNK else None
 
 
-def read_queries(
-    connection: DatabaseConnection, record: RunRecord, positions: Sequence[int]
-) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """Return the packed samples at some positions, and their packed outputs of the first repeat."""
-    wanted = f'"position" IN {placeholders(positions)}'
-    of_samples = f'SELECT "position", sample FROM eval_samples WHERE fingerprint = ? AND {wanted}'
-    of_outputs = f'SELECT "position", outputs FROM eval_query_results WHERE run_id = ? AND repeat = 0 AND {wanted}'
-    samples = connection.rows(of_samples, [record.fingerprint, *positions])
-    outputs = connection.rows(of_outputs, [record.run_id, *positions])
-    return {at: bytes(data) for at, data in samples}, {at: bytes(data) for at, data in outputs}
-
-
 def read_outputs(
     database: Database,
     run_id: str,
@@ -524,13 +512,6 @@ def count_judgements(connection: DatabaseConnection, run_id: str) -> tuple[int, 
     return int(total), int(failed)
 
 
-def delete_judgements(connection: DatabaseConnection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
-    """Delete the judgements of these metrics, given by name and signature."""
-    keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
-    query = f"DELETE FROM eval_judgements WHERE run_id = ? AND score_key IN {placeholders(keys)}"
-    connection.execute(query, [run_id, *keys])
-
-
 # --- deletion of runs, with the samples and texts that no other run references ---------------------------------------
 
 _CHUNK_SIZE = 500
@@ -663,12 +644,6 @@ def read_summaries(connection: DatabaseConnection, run_ids: Sequence[str]) -> di
         run_id: Results([_result_from_row(row) for row in _latest_rows(rows)], run_id=run_id)
         for run_id, rows in found.items()
     }
-
-
-def latest_results(connection: DatabaseConnection) -> dict[str, tuple[int, str]]:
-    """Return for each run with results their number, and the time of the latest."""
-    query = "SELECT run_id, count(*), max(computed_at) FROM eval_scores GROUP BY run_id"
-    return {run_id: (number, moment) for run_id, number, moment in connection.rows(query)}
 
 
 def latest_result(connection: DatabaseConnection, run_id: str) -> tuple[int, str | None]:

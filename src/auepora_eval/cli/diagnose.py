@@ -158,13 +158,13 @@ def command(
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     options = DiagnosisOptions(
         chosen,
-        _spec(correct),
-        correct_from,
-        k,
-        mirage,
-        measures or DEFAULT_MEASURES,
-        _spec(utility),
-        corpus,
+        correct=_spec(correct),
+        correct_from=correct_from,
+        k=k,
+        mirage_from=mirage,
+        measures=measures or DEFAULT_MEASURES,
+        utility=_spec(utility),
+        corpus=corpus,
     )
     changes: dict[str, Any] = {
         "name": name,
@@ -222,10 +222,11 @@ def _repeated_options() -> list[str]:
     }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
-    words += [word for measure in params["measures"] for word in ("--erag", measure)]
-    return words + [
-        word for option, key in names.items() if params[key] is not None for word in (option, str(params[key]))
-    ]
+    for measure in params["measures"]:
+        words += ["--erag", measure]
+    for option, key in names.items():
+        words += [] if params[key] is None else [option, str(params[key])]
+    return words
 
 
 def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) -> None:
@@ -300,7 +301,6 @@ def replay_command(
     from ..plan.prepare import read_plan
     from ..runs.replay import swap_replay
     from ..runs.run import open_plan
-    from ..store.connect import default_store
 
     form = output_format(output, as_json=as_json)
     refuse_input_as_output(output, [plan])
@@ -308,8 +308,10 @@ def replay_command(
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
-        refuse_input_as_output(output, [default_store(store, read.store)])
-        with open_plan(read, store=store, is_checked=True, create=False) as (request, found, _):
+        with (
+            open_store(store or read.store, output=output),  # a missing store is an error
+            open_plan(read, store=store, is_checked=True) as (request, found, _),
+        ):
             report = swap_replay(
                 request.system,
                 found,

@@ -128,8 +128,12 @@ class DiagnosisOptions:
 
 def arm_runs(arms: Sequence[str]) -> list[tuple[str, bool]]:
     """The runs of a diagnosis, in the order in which they are made: the arm, and whether it is a retest."""
-    order = ["retrieved", *(arm for arm in arms if arm != "retrieved")]
-    return [(arm, again) for arm in order for again in ((False, True) if arm in RETESTED else (False,))]
+    runs: list[tuple[str, bool]] = []
+    for arm in ("retrieved", *(arm for arm in arms if arm != "retrieved")):
+        runs.append((arm, False))
+        if arm in RETESTED:
+            runs.append((arm, True))
+    return runs
 
 
 def run_label(arm: str, retest: bool = False) -> str:

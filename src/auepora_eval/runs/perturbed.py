@@ -161,20 +161,21 @@ def build_curve(
     for level in sweep.levels:
         if level == sweep.base or not results[level] or not results[sweep.base]:
             continue
+        record = outcomes[level].record
+        is_same = base.record.fingerprint == record.fingerprint
+        others = not is_same and _unanswerable(store, base.record) != _unanswerable(store, record)
         # The questions are the same; only the annotations of documents differ.
-        found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
-        others = _unanswerable_differ(store, base.record, outcomes[level].record)
-        kept = {
-            name: comparison
-            for name, comparison in found.by_name.items()
-            if not (others and comparison.target == _REJECTION)
-        }
+        found = compare_metrics(store, base.record, record, other_dataset=True)
+        hidden = _REJECTION if others else None
+        kept = {name: comparison for name, comparison in found.by_name.items() if comparison.target != hidden}
         compared[level] = kept
         refused.update(found.refused)
         for name in found.by_name.keys() - kept.keys():
             elsewhere.setdefault(name, []).append(sweep.label(level))
     refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
-    every = {name: result for level in sweep.levels for name, result in results[level].items()}
+    every: dict[str, MetricResult] = {}
+    for level in sweep.levels:
+        every |= results[level]
     points: dict[str, list[CurvePoint]] = {name: [] for name in every}
     for level in sweep.levels:
         changes = compared.get(level, {})
@@ -195,14 +196,8 @@ def build_curve(
     )
 
 
-def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
-    """Whether the unanswerable questions differ, so that rejection metrics cannot be compared."""
-    if base.fingerprint == record.fingerprint:
-        return False
-    return _unanswerable(store, base) != _unanswerable(store, record)
-
-
 def _unanswerable(store: RunStore, record: RunRecord) -> dict[str, bool | None]:
+    """Which questions are unanswerable; where they differ, rejection metrics cannot be compared."""
     return {sample.sample_id: is_unanswerable(sample) for sample in store.samples(record.run_id, texts=False)}
 
 

@@ -128,7 +128,7 @@ def _system_cost_note(planned: Sequence[SystemCalls], where: str) -> str:
     start = f"the system would be called {total:,} times"
     with suppress(StoreError), RunStore.open(where, create=False) as store:
         records = [*store.runs(name=name), *store.runs(tag=SWEEP_TAG + name)]
-        settings = list(map(_settings_of_run, records))
+        settings = [_settings_of_run(record) for record in records]
         own: dict[int, _RunCost] = {}
         for place, calls in enumerate(planned):
             wanted = store.as_stored(calls.settings)
@@ -144,9 +144,9 @@ def _system_cost_note(planned: Sequence[SystemCalls], where: str) -> str:
             )
         others = list(own.values()) or list(islice(_known_costs(store, records, planned[0].plan), _PRICED_RUNS))
         if others:
-            mean = fmean(found.each for found in others)
-            costs = [own[place].each if place in own else mean for place in range(len(planned))]
-            whole = math.fsum(calls.count * each for calls, each in zip(planned, costs, strict=True))
+            costs = dict.fromkeys(range(len(planned)), fmean(found.each for found in others))
+            costs |= {place: found.each for place, found in own.items()}
+            whole = math.fsum(calls.count * costs[place] for place, calls in enumerate(planned))
             how = f"{len(others)} earlier runs on average"
             if own:
                 rest = "" if len(own) == len(planned) else ", and their mean for the others"

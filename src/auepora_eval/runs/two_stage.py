@@ -665,15 +665,15 @@ class _Correction:
         """Set value, interval and details of the result and of its slices."""
         every = np.ones(len(self.samples), dtype=np.bool_)
         draw = self.draw
+        predictions: list[float | None] = self.predictions.tolist()
+        for place in np.flatnonzero(~self.population).tolist():
+            predictions[place] = None
         further = {
             "calibration": self.calibration,
             "history": draw.history,
             "forecast": dict(draw.forecast),
             "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
-            "predictions": [
-                value if inside else None
-                for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
-            ],
+            "predictions": predictions,
         }
         self._apply(self.result, every, further)
         for slice_ in slices:

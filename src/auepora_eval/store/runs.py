@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b, sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -277,14 +278,14 @@ class RunStore(OpenStore):
         """
         with self._writing(run_id) as connection:
             reducers = {result.name: reducer}
-            write_results(connection, run_id, [result], self._secrets, reducers, position)
+            write_results(connection, run_id, [result], self._secrets, reducers=reducers, position=position)
 
     def put_results(
         self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
     ) -> None:
         """Store several results; ``reducers`` are the reducers by metric name."""
         with self._writing(run_id) as connection:
-            write_results(connection, run_id, results, self._secrets, reducers or {}, None)
+            write_results(connection, run_id, results, self._secrets, reducers=reducers or {})
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """Return the result with that name (the latest signature) or that signature."""
@@ -482,7 +483,7 @@ def samples_contain(store: RunStore, run_id: str, text: str) -> bool:
     """Return whether this text is in the JSON of a sample, which is faster to find than a value of a sample."""
     with store._database.read() as connection:
         chunks = sample_chunks(connection, get_run(connection, run_id).fingerprint)
-        return any(text.encode() in data for chunk in chunks for data in chunk)
+        return any(text.encode() in data for data in chain.from_iterable(chunks))
 
 
 def aligned_outputs(

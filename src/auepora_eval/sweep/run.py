@@ -34,7 +34,7 @@ from ..judge.session import JudgeSession
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.source import PlanSource, split_key
-from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
+from ..plan.sweep import Configuration, SweepOptions, SweepPlan, is_hook, setup_words
 from ..runs.job import evaluate_outputs, read_gold
 from ..runs.preview import SystemCalls
 from ..runs.run import (
@@ -54,25 +54,6 @@ from ..store.runs import RunStore, aligned_outputs, iter_samples
 from ..systems.calls import Stop
 
 # --- the check: every error before anything is spent -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SweepOptions:
-    """How a sweep is run."""
-
-    name: str | None = None
-    """By default that of the plan."""
-    store: str | None = None
-    limit: int | None = None
-    samples: str | None = None
-    """The name or the file of a set of samples."""
-    tags: Sequence[str] = ()
-    resume: bool = False
-    retry_failed: bool = False
-    parallel: int = 1
-    """The number of configurations that run at a time."""
-    eliminate: bool = False
-    """Whether configurations leave as soon as they are known to be worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +105,17 @@ def prepare_sweep(
         run = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
         runs.append(run)
         deciding.append(_require_deciding(sweep, configuration, run))
+        try:
+            deciding[0].signature.require_same(deciding[-1].signature)
+        except SignatureMismatchError as error:
+            first = sweep.configurations[0].label
+            problem = f"'{sweep.decide}' is not the same metric in '{first}' and '{configuration.label}': {error}"
+            raise source.error("sweep.decide", problem) from error
         warnings += map(Secrets(plan.secrets).message, run.warnings)
     for warning in dict.fromkeys(warnings):
         warn(warning)
     if len(runs[0].samples) < 2:
         raise source.error("sweep", "needs two questions or more")
-    _require_same_metric(source, sweep, deciding)
     calls = sum(run.calls for run in runs)
     _check_budget(whole, sweep, calls)
     return PreparedSweep(
@@ -169,17 +155,6 @@ def _require_deciding(sweep: SweepPlan, configuration: Configuration, prepared: 
         raise plan.source.error("sweep.decide", problem)
     assert isinstance(found, BatchMetric)
     return found
-
-
-def _require_same_metric(source: PlanSource, sweep: SweepPlan, deciding: Sequence[BatchMetric]) -> None:
-    """Raise if the deciding metric is computed in another way in some configuration."""
-    for configuration, found in zip(sweep.configurations, deciding, strict=True):
-        try:
-            deciding[0].signature.require_same(found.signature)
-        except SignatureMismatchError as error:
-            first = sweep.configurations[0].label
-            problem = f"'{sweep.decide}' is not the same metric in '{first}' and '{configuration.label}': {error}"
-            raise source.error("sweep.decide", problem) from error
 
 
 def _check_budget(plan: Plan, sweep: SweepPlan, calls: int) -> None:

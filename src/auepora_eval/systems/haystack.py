@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
+from ..core.grouping import group_pairs
 from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
@@ -37,19 +38,19 @@ _ANSWER_SOCKETS = ("answers", "replies", "last_message", "answer", "reply", "res
 
 def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
     """The free inputs that take the question, by name; else the only mandatory one."""
-    candidates = [
-        (component, name, info)
-        for component, sockets in free.items()
-        for name, info in sockets.items()
-        if name not in data.get(component, {}) and (_takes_text(info["type"]) or takes_messages(info["type"]))
-    ]
-    by_name = [
-        (component, name)
-        for component, name, info in candidates
-        if (info["is_mandatory"] and (name in _QUESTION_SOCKETS or takes_messages(info["type"])))
-        or (name in ("query", "question") and _takes_text(info["type"]))
-    ]
-    mandatory = [(component, name) for component, name, info in candidates if info["is_mandatory"]]
+    by_name: list[Socket] = []
+    mandatory: list[Socket] = []
+    given = _places(data)
+    for component, name in _places(free):
+        info = free[component][name]
+        takes_text, has_messages = _takes_text(info["type"]), takes_messages(info["type"])
+        if (component, name) in given or not (takes_text or has_messages):
+            continue
+        if info["is_mandatory"]:
+            mandatory.append((component, name))
+        is_named = info["is_mandatory"] and (name in _QUESTION_SOCKETS or has_messages)
+        if is_named or (name in ("query", "question") and takes_text):
+            by_name.append((component, name))
     return by_name or (mandatory if len(mandatory) == 1 else [])
 
 
@@ -60,29 +61,23 @@ def _places(sockets: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
 
 def document_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """Document outputs of the last components that have any."""
-    places = {
-        component: [name for name, info in sockets.items() if _is_list_of(info["type"], "Document")]
-        for component, sockets in outputs.items()
-    }
-    return _last_components({component: names for component, names in places.items() if names}, after, ("documents",))
+    places = [place for place in _places(outputs) if _is_list_of(outputs[place[0]][place[1]]["type"], "Document")]
+    return _last_components(places, after, ("documents",))
 
 
 def answer_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """Answer outputs of the last components that have any."""
-    places = {
-        component: [name for name in _ANSWER_SOCKETS if name in sockets] for component, sockets in outputs.items()
-    }
-    return _last_components({component: names for component, names in places.items() if names}, after, _ANSWER_SOCKETS)
+    places = [place for place in _places(outputs) if place[1] in _ANSWER_SOCKETS]
+    return _last_components(places, after, _ANSWER_SOCKETS)
 
 
-def _last_components(
-    places: Mapping[str, Sequence[str]], after: Mapping[str, set[str]], preferred: Sequence[str]
-) -> list[Socket]:
-    last = [component for component in places if not (after.get(component, set()) & set(places) - {component})]
+def _last_components(places: Sequence[Socket], after: Mapping[str, set[str]], preferred: Sequence[str]) -> list[Socket]:
+    by_component = group_pairs(places)
     chosen: list[Socket] = []
-    for component in last:
-        usual = [name for name in preferred if name in places[component]]
-        chosen += [(component, name) for name in usual[:1] or places[component]]
+    for component, names in by_component.items():
+        if not after.get(component, set()) & by_component.keys() - {component}:
+            usual = [name for name in preferred if name in names]
+            chosen += [(component, name) for name in usual[:1] or names]
     return chosen
 
 

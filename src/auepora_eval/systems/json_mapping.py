@@ -138,14 +138,12 @@ def default_request(
 
 def _documents_json(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Given documents as they are sent: id, text and, if there are any, metadata."""
-    return [
-        {
-            "doc_id": document.doc_id,
-            "text": document.text,
-            **({"metadata": document.metadata} if document.metadata else {}),
-        }
-        for document in documents
-    ]
+    found: list[dict[str, Any]] = []
+    for document in documents:
+        found.append({"doc_id": document.doc_id, "text": document.text})
+        if document.metadata:
+            found[-1]["metadata"] = document.metadata
+    return found
 
 
 def json_text(value: object) -> str:
@@ -161,7 +159,10 @@ def plain_text(value: object) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _placeholder_value(path: JsonPath, facts: Mapping[str, Any]) -> Any:
+def _part_value(path: str | JsonPath, facts: Mapping[str, Any]) -> Any:
+    """What stands at a part of a string: the part itself, or what its placeholder names."""
+    if isinstance(path, str):
+        return path
     try:
         return path.find(facts, inside=f"sample '{facts['sample_id']}'")
     except PathNotFoundError as error:
@@ -179,7 +180,7 @@ class _Text:
     parts: tuple[str | JsonPath, ...]
 
     def fill(self, facts: Mapping[str, Any]) -> Any:
-        values = [part if isinstance(part, str) else _placeholder_value(part, facts) for part in self.parts]
+        values = [_part_value(part, facts) for part in self.parts]
         if len(values) == 1:
             return values[0]  # alone, a value keeps its type
         return "".join(plain_text(value) for value in values if value is not None)

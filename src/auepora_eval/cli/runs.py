@@ -141,16 +141,15 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
 
+    named = {run: f"{label} ({run})" for run, label in labels.items()}
     rows = []
     for decision in listed:
         recorded, kind = format_time(datetime.fromisoformat(decision["recorded_at"])), decision["kind"]
         dataset = decision["dataset"] or decision["fingerprint"][:12]
-        named = {run: f"{label} ({run})" for run, label in labels.items()}
         runs = ", ".join(named.get(run, run) for run in decision["runs"])
         verdicts = ", ".join(_verdict_text(name, found) for name, found in decision["verdicts"].items())
-        if not verdicts and kind in DESIGNS:
-            verdicts = "not decided yet"
-        rows.append([recorded, dataset, kind, runs, verdicts])
+        undecided = "not decided yet" if kind in DESIGNS else ""
+        rows.append([recorded, dataset, kind, runs, verdicts or undecided])
     return table(rows, headers=["recorded", "dataset", "kind", "runs", "verdicts"])
 
 

@@ -124,7 +124,7 @@ def command(
             store=options.store,
             limit=options.limit,
             sample_set=prepared.sample_set,
-            planned=prepared.system_calls,
+            requests=prepared.requests,
         )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..compare.sweeps import SWEEP, SWEEP_TAG, sweep_of_run
+from ..compare.sweeps import SWEEP_TAG
 from ..core.conventions import Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec
@@ -25,11 +24,11 @@ from ..judge.preview import Preview, preview
 from ..plan.model import JudgeSettings, Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges
-from ..plan.sweep import Settings
 from ..store.connect import default_store
 from ..store.records import RunRecord
 from ..store.runs import RunStore, aligned_outputs, iter_samples
 from .judging import rescoring_metrics
+from .run import RunRequest, plan_request
 from .sequential import check_stop, expected_calls_note
 from .two_stage import JudgedAnswers, preview_in_two_stages
 
@@ -48,13 +47,13 @@ def preview_plan(
     resume: bool = False,
     run: str | None = None,
     sample_set: SampleSet | None = None,
-    planned: Sequence[SystemCalls] = (),
+    requests: Sequence[RunRequest] = (),
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
 
     With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
-    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``planned`` are the calls of the system
-    whose cost is estimated, by default those of the run.
+    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``requests`` are the runs whose calls
+    of the system are estimated, by default that of the plan.
     """
     plan = read_plan(path)
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
@@ -72,7 +71,7 @@ def preview_plan(
             checked = check_stop(opened, plan.judge.stop, metrics, fingerprint, primary=plan.primary, earlier=earlier)
             notes.append(expected_calls_note(opened, checked, prepared.samples, found.total.calls))
     if plan.resolved["run"].get("prices") and prepared.calls:
-        notes.append(_system_cost_note(planned or [SystemCalls(plan, prepared.calls)], where))
+        notes.append(_system_cost_note(requests or [plan_request(prepared)], where))
     return found, notes
 
 
@@ -112,47 +111,42 @@ _PRICED_ANSWERS, _PRICED_RUNS = 1000, 10
 """The most answers of an earlier run that an estimate reads, and the most runs for their mean."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemCalls:
-    """The calls of the system that a run would make."""
-
-    plan: Plan
-    count: int
-    settings: Settings = field(default_factory=dict)
-    """The values of a configuration of a sweep."""
-
-
-def _system_cost_note(planned: Sequence[SystemCalls], where: str) -> str:
-    """What calls of the system would cost: by an earlier run with the same values, else by the mean of others."""
-    name, total = planned[0].plan.name, sum(calls.count for calls in planned)
-    start = f"the system would be called {total:,} times"
+def _system_cost_note(requests: Sequence[RunRequest], where: str) -> str:
+    """What calls of the system would cost: by an earlier run of the same system, else by the mean of others."""
+    name, counts = requests[0].name, [len(request.samples) * request.repeats for request in requests]
+    start = f"the system would be called {sum(counts):,} times"
     with suppress(StoreError), RunStore.open(where, create=False) as store:
         records = [*store.runs(name=name), *store.runs(tag=SWEEP_TAG + name)]
-        settings = [_settings_of_run(record) for record in records]
         own: dict[int, _RunCost] = {}
-        for place, calls in enumerate(planned):
-            wanted = store.as_stored(calls.settings)
-            same = [record for record, known in zip(records, settings, strict=True) if known == wanted]
-            cost = next(_known_costs(store, same, calls.plan), None)
+        for place, request in enumerate(requests):
+            wanted = _called_system(store.as_stored(dict(request.plan)))
+            same = [record for record in records if _called_system(record.plan) == wanted]
+            cost = next(_known_costs(store, same, request), None)
             if cost is not None:
                 own[place] = cost
-        if len(own) == len(planned) == 1:
+        if len(own) == len(requests) == 1:
             found = own[0]
             return (
-                f"{start}: about {total * found.each:.4g}, if an answer takes {found.prompt:,.0f} prompt and "
+                f"{start}: about {counts[0] * found.each:.4g}, if an answer takes {found.prompt:,.0f} prompt and "
                 f"{found.completion:,.0f} completion tokens as in {found.run_id}"
             )
-        others = list(own.values()) or list(islice(_known_costs(store, records, planned[0].plan), _PRICED_RUNS))
+        others = list(own.values()) or list(islice(_known_costs(store, records, requests[0]), _PRICED_RUNS))
         if others:
-            costs = dict.fromkeys(range(len(planned)), fmean(found.each for found in others))
+            costs = dict.fromkeys(range(len(requests)), fmean(found.each for found in others))
             costs |= {place: found.each for place, found in own.items()}
-            whole = math.fsum(calls.count * costs[place] for place, calls in enumerate(planned))
+            whole = math.fsum(count * costs[place] for place, count in enumerate(counts))
             how = f"{len(others)} earlier runs on average"
             if own:
-                rest = "" if len(own) == len(planned) else ", and their mean for the others"
-                how = f"earlier runs of {len(own)} of {len(planned)} configurations{rest}"
+                how = f"earlier runs of {len(own)} of {len(requests)} configurations"
+            if 0 < len(own) < len(requests):
+                how += ", and their mean for the others"
             return f"{start}: about {whole:.4g}, by the usage of {how}"
     return f"{start}; what that costs is unknown, as no earlier run of '{name}' has usage with prices"
+
+
+def _called_system(plan: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What decides the usage of an answer: the system, and how many documents it is asked for."""
+    return plan.get("system"), (plan.get("run") or {}).get("top_k")
 
 
 class _RunCost(NamedTuple):
@@ -164,20 +158,14 @@ class _RunCost(NamedTuple):
     completion: float
 
 
-def _known_costs(store: RunStore, records: Iterable[RunRecord], plan: Plan) -> Iterator[_RunCost]:
+def _known_costs(store: RunStore, records: Iterable[RunRecord], request: RunRequest) -> Iterator[_RunCost]:
     """What answers of these runs cost by the prices of a plan; runs without usage or prices are left out."""
-    prices = {"total_cost": {"prices": plan.resolved["run"].get("prices")}}
+    prices = {"total_cost": {"prices": request.plan["run"].get("prices")}}
     for record in records:
         pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
         results = evaluate_stream(islice(pairs, _PRICED_ANSWERS), [prices, "prompt_tokens", "completion_tokens"])
         if results[0].defined:
             yield _RunCost(record.run_id, *(result.value for result in results))
-
-
-def _settings_of_run(record: RunRecord) -> Settings:
-    """The values of the configuration of a run of a sweep."""
-    sweep = sweep_of_run(record)
-    return {} if sweep is None else sweep.configurations[record.plan[SWEEP]["place"]].settings
 
 
 def preview_stored(

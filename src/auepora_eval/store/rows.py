@@ -524,11 +524,9 @@ def delete_runs(connection: DatabaseConnection, run_ids: Sequence[str]) -> None:
     for run_id in run_ids:
         require_run(connection, run_id)
     orphans = _orphaned_fingerprints(connection, run_ids)
-    keys: set[str] = set()
-    for run_id in run_ids:
-        keys.update(_output_keys(connection, run_id))
-    for fingerprint in orphans:
-        keys.update(_sample_keys(connection, fingerprint))
+    of_outputs = [_output_keys(connection, run_id) for run_id in run_ids]
+    of_samples = [_sample_keys(connection, fingerprint) for fingerprint in orphans]
+    keys = set(chain.from_iterable([*of_outputs, *of_samples]))
     for table in ("eval_query_results", "eval_scores", "eval_judgements", "eval_runs"):
         _delete_where(connection, table, "run_id", run_ids)
     _delete_where(connection, "eval_samples", "fingerprint", orphans)
@@ -624,10 +622,11 @@ def read_results(
     query = f'{_SUMMARY} WHERE run_id = ? ORDER BY "position", name, computed_at'
     rows = connection.records(query, (run_id,))
     chosen = rows if every_signature else _latest_rows(rows)
-    if with_scores:
-        found = [read_one(connection, run_id, row["name"], row["signature"]) for row in chosen]
-    else:
-        found = [_result_from_row(row) for row in chosen]
+    found = (
+        [read_one(connection, run_id, row["name"], row["signature"]) for row in chosen]
+        if with_scores
+        else [_result_from_row(row) for row in chosen]
+    )
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 

@@ -36,7 +36,6 @@ from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.source import PlanSource, split_key
 from ..plan.sweep import Configuration, SweepOptions, SweepPlan, is_hook, setup_words
 from ..runs.job import evaluate_outputs, read_gold
-from ..runs.preview import SystemCalls
 from ..runs.run import (
     RunCallbacks,
     RunRequest,
@@ -72,13 +71,6 @@ class PreparedSweep:
     where: str
     """The store."""
     sample_set: SampleSet | None = None
-
-    @property
-    def system_calls(self) -> list[SystemCalls]:
-        """The calls of each configuration."""
-        settings = [configuration.settings for configuration in self.sweep.configurations]
-        counts = [len(self.samples) * request.repeats for request in self.requests]
-        return [SystemCalls(*parts) for parts in zip(self.plans, counts, settings, strict=True)]
 
 
 def prepare_sweep(

@@ -38,19 +38,14 @@ _ANSWER_SOCKETS = ("answers", "replies", "last_message", "answer", "reply", "res
 
 def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
     """The free inputs that take the question, by name; else the only mandatory one."""
-    by_name: list[Socket] = []
-    mandatory: list[Socket] = []
     given = _places(data)
-    for component, name in _places(free):
-        info = free[component][name]
-        takes_text, has_messages = _takes_text(info["type"]), takes_messages(info["type"])
-        if (component, name) in given or not (takes_text or has_messages):
-            continue
-        if info["is_mandatory"]:
-            mandatory.append((component, name))
-        is_named = info["is_mandatory"] and (name in _QUESTION_SOCKETS or has_messages)
-        if is_named or (name in ("query", "question") and takes_text):
-            by_name.append((component, name))
+    sockets = {place: free[place[0]][place[1]] for place in _places(free) if place not in given}
+    texts = [place for place, info in sockets.items() if _takes_text(info["type"])]
+    messages = [place for place, info in sockets.items() if takes_messages(info["type"])]
+    mandatory = [place for place in sockets if sockets[place]["is_mandatory"] and place in (*texts, *messages)]
+    usual = [place for place in mandatory if place in messages or place[1] in _QUESTION_SOCKETS]
+    usual += [place for place in texts if place not in usual and place[1] in ("query", "question")]
+    by_name = [place for place in sockets if place in usual]
     return by_name or (mandatory if len(mandatory) == 1 else [])
 
 

@@ -132,18 +132,14 @@ def default_request(
     if sample.history:
         question["history"] = sample.history
     if documents is not None:
-        question["documents"] = _documents_json(documents)
+        question["documents"] = [_document_json(document) for document in documents]
     return question
 
 
-def _documents_json(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Given documents as they are sent: id, text and, if there are any, metadata."""
-    found: list[dict[str, Any]] = []
-    for document in documents:
-        found.append({"doc_id": document.doc_id, "text": document.text})
-        if document.metadata:
-            found[-1]["metadata"] = document.metadata
-    return found
+def _document_json(document: Document) -> dict[str, Any]:
+    """A given document as it is sent: id, text and, if there are any, metadata."""
+    metadata = {"metadata": document.metadata} if document.metadata else {}
+    return {"doc_id": document.doc_id, "text": document.text, **metadata}
 
 
 def json_text(value: object) -> str:
@@ -207,7 +203,7 @@ class Template:
             "sample_id": sample.sample_id,
             "top_k": top_k,
             "history": sample.history,
-            "documents": None if documents is None else _documents_json(documents),
+            "documents": None if documents is None else [_document_json(document) for document in documents],
             "labels": sample.labels,
             "metadata": sample.metadata,
         }

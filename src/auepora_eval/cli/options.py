@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -312,10 +313,8 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
             records = store.runs(limit=200)
     except AueporaError:
         return []
-    names = ["latest"]
-    for record in records:
-        names += [record.run_id, record.name]
-    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+    names = chain.from_iterable((record.run_id, record.name) for record in records)
+    return [name for name in dict.fromkeys(["latest", *names]) if name.startswith(incomplete)]
 
 
 # --- results to stdout or to a file, in the format of its suffix -----------------------------------------------------

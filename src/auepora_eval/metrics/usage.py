@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -314,11 +314,10 @@ _TOKENIZERS = ("char", "unicode")
 
 
 @lru_cache(maxsize=16)
-def _token_function(name: str) -> Callable[[str], Sequence[Any]]:
+def _token_function(name: str) -> Any:
     """The function that cuts a text into tokens; those of an import path may be numbers, as of a model's encoder."""
     if IMPORT_PATH.fullmatch(name):
-        function: Callable[[str], Sequence[Any]] = import_object(name)
-        return function
+        return import_object(name)
     return named_tokenizer(name).tokenize
 
 

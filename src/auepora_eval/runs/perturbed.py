@@ -140,8 +140,6 @@ def arm_results(results: Results | None) -> Results | None:
 
 # --- the curve of a sweep: every perturbed run compared with the base run --------------------------------------------
 
-_REJECTION = TargetCategory.NEGATIVE_REJECTION.name
-
 
 def build_curve(
     store: RunStore,
@@ -166,7 +164,7 @@ def build_curve(
         others = not is_same and _unanswerable(store, base.record) != _unanswerable(store, record)
         # The questions are the same; only the annotations of documents differ.
         found = compare_metrics(store, base.record, record, other_dataset=True)
-        hidden = _REJECTION if others else None
+        hidden = TargetCategory.NEGATIVE_REJECTION.name if others else None
         kept = {name: comparison for name, comparison in found.by_name.items() if comparison.target != hidden}
         compared[level] = kept
         refused.update(found.refused)
@@ -377,9 +375,8 @@ class LevelRunner(RunGroup):
 
 def _payload_digest(sweep: Sweep) -> dict[str, str]:
     """The digest of the payloads: a sweep with others is another one."""
-    if sweep.kind != "inject":
-        return {}
-    return {"payloads": hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()[:12]}
+    digest = hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()
+    return {"payloads": digest[:12]} if sweep.kind == "inject" else {}
 
 
 def _count(outputs: list[SystemOutputs], key: str) -> int:

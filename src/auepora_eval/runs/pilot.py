@@ -135,9 +135,8 @@ class ComparisonSize(BlockReport):
 
     def blocks(self) -> list[Block]:
         """A table of all metrics, and of numbers of repeats."""
-        pilot = "without a pilot"
-        if self.runs:
-            pilot = f"from the pilot {' and '.join(self.runs)}, {self.num_questions:,} questions"
+        named = f"from the pilot {' and '.join(self.runs)}, {self.num_questions:,} questions"
+        pilot = named if self.runs else "without a pilot"
         return size_blocks(self.metrics, self.request, pilot, details=self.is_detailed)
 
 

@@ -8,12 +8,13 @@ from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..compare.sweeps import SWEEP_TAG
 from ..core.conventions import Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec
+from ..core.results import Results
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..engine.evaluate import evaluate_stream
 from ..errors import StoreError
@@ -117,7 +118,7 @@ def _system_cost_note(requests: Sequence[RunRequest], where: str) -> str:
     start = f"the system would be called {sum(counts):,} times"
     with suppress(StoreError), RunStore.open(where, create=False) as store:
         records = [*store.runs(name=name), *store.runs(tag=SWEEP_TAG + name)]
-        own: dict[int, _RunCost] = {}
+        own: dict[int, Results] = {}
         for place, request in enumerate(requests):
             wanted = _called_system(store.as_stored(dict(request.plan)))
             same = [record for record in records if _called_system(record.plan) == wanted]
@@ -125,15 +126,15 @@ def _system_cost_note(requests: Sequence[RunRequest], where: str) -> str:
             if cost is not None:
                 own[place] = cost
         if len(own) == len(requests) == 1:
-            found = own[0]
+            each, read, written = (result.value for result in own[0])
             return (
-                f"{start}: about {counts[0] * found.each:.4g}, if an answer takes {found.prompt:,.0f} prompt and "
-                f"{found.completion:,.0f} completion tokens as in {found.run_id}"
+                f"{start}: about {counts[0] * each:.4g}, if an answer takes {read:,.0f} prompt and {written:,.0f} "
+                f"completion tokens as in {own[0].run_id}"
             )
         others = list(own.values()) or list(islice(_known_costs(store, records, requests[0]), _PRICED_RUNS))
         if others:
-            costs = dict.fromkeys(range(len(requests)), fmean(found.each for found in others))
-            costs |= {place: found.each for place, found in own.items()}
+            costs = dict.fromkeys(range(len(requests)), fmean(results[0].value for results in others))
+            costs |= {place: results[0].value for place, results in own.items()}
             whole = math.fsum(count * costs[place] for place, count in enumerate(counts))
             how = f"{len(others)} earlier runs on average"
             if own:
@@ -149,23 +150,15 @@ def _called_system(plan: Mapping[str, Any]) -> tuple[Any, Any]:
     return plan.get("system"), (plan.get("run") or {}).get("top_k")
 
 
-class _RunCost(NamedTuple):
-    """What an answer of a stored run takes on average."""
-
-    run_id: str
-    each: float
-    prompt: float
-    completion: float
-
-
-def _known_costs(store: RunStore, records: Iterable[RunRecord], request: RunRequest) -> Iterator[_RunCost]:
+def _known_costs(store: RunStore, records: Iterable[RunRecord], request: RunRequest) -> Iterator[Results]:
     """What answers of these runs cost by the prices of a plan; runs without usage or prices are left out."""
     prices = {"total_cost": {"prices": request.plan["run"].get("prices")}}
     for record in records:
         pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
         results = evaluate_stream(islice(pairs, _PRICED_ANSWERS), [prices, "prompt_tokens", "completion_tokens"])
         if results[0].defined:
-            yield _RunCost(record.run_id, *(result.value for result in results))
+            results.run_id = record.run_id
+            yield results
 
 
 def preview_stored(

@@ -54,7 +54,6 @@ from .run import (
 
 _PAIRS = ("builtins.tuple", "builtins.list")
 """Classes under which earlier versions stored a pair."""
-_SYSTEM_METHODS = ("run", "arun", "retrieve")
 
 
 def check_replay_system(
@@ -68,7 +67,9 @@ def check_replay_system(
         return entry, []
     live = store.as_stored(describe_system(system))
     # Only the generator is called, so only the generator must be the same; a whole system is compared as a whole.
-    whole = "generator" not in live and any(callable(getattr(system, name, None)) for name in _SYSTEM_METHODS)
+    whole = "generator" not in live and any(
+        callable(getattr(system, name, None)) for name in ("run", "arun", "retrieve")
+    )
     live_part, stored_part = (described.get("generator") or described for described in (live, stored))
     if whole is not (stored_part is stored) or stored_part.get("object", _PAIRS[0]) in _PAIRS:
         return live, [f"whether this is the generator of {record.run_id} is unknown: its plan does not describe it"]

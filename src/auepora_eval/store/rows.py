@@ -643,11 +643,11 @@ def read_summaries(connection: DatabaseConnection, run_ids: Sequence[str]) -> di
         query = f'{_SUMMARY} WHERE run_id IN {placeholders(chunk)} ORDER BY "position", name'
         rows += connection.records(query, chunk)
     by_run = group_pairs((row["run_id"], row) for row in rows)
-    found: dict[str, Results] = {}
-    for run_id in run_ids:
-        latest = _latest_rows(by_run.get(run_id, ()))
-        found[run_id] = Results([_result_from_row(row) for row in latest], run_id=run_id)
-    return found
+    return {run_id: _latest_summaries(run_id, by_run.get(run_id, ())) for run_id in run_ids}
+
+
+def _latest_summaries(run_id: str, rows: Sequence[Record]) -> Results:
+    return Results([_result_from_row(row) for row in _latest_rows(rows)], run_id=run_id)
 
 
 def latest_result(connection: DatabaseConnection, run_id: str) -> tuple[int, str | None]:

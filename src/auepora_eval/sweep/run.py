@@ -82,9 +82,7 @@ def prepare_sweep(
         raise PlanError(source.path, None, "sweep", "is missing; write sweep: {grid: {run.top_k: [3, 5, 10]}}")
     sweep = replace(whole.sweep, name=options.name or whole.name, eliminates=options.eliminate)
     where = default_store(options.store, whole.store)
-    chosen = None
-    if options.samples is not None:
-        chosen = find_sample_set(default_labels(where), options.samples)
+    chosen = None if options.samples is None else find_sample_set(default_labels(where), options.samples)
     tags = (*options.tags, SWEEP_TAG + sweep.name)
     left_out = dict.fromkeys(("sweep", "gates", "report"))
     settings = {key: value for key, value in source.settings.items() if split_key(key)[0] != SWEEP}

@@ -227,10 +227,13 @@ class _HaystackPipeline:
         own_top_k: bool,
     ) -> None:
         """``named`` has the sockets that the user named, by the option of ``from_haystack``."""
+        import networkx  # a pipeline's graph is one of this package, which Haystack requires
+
         self._pipeline, self._data, self._mapper, self._own = pipeline, data, mapper, own_top_k
         self._free = pipeline.inputs()
         outputs = pipeline.outputs(include_components_with_connected_outputs=True)
-        after = _descendants(pipeline)
+        graph: Any = getattr(pipeline, "graph", None)
+        after = {} if graph is None else {name: networkx.descendants(graph, name) for name in graph.nodes}
         inputs = named["inputs"]
         self._questions = (
             question_sockets(self._free, data) if inputs is None else parse_sockets(inputs, self._free, "inputs")
@@ -321,20 +324,9 @@ def _select_sockets(
     return list(candidates)
 
 
-def _descendants(pipeline: Any) -> dict[str, set[str]]:
-    """The descendants of every component."""
-    import networkx  # a pipeline's graph is one of this package, which Haystack requires
-
-    graph: Any = getattr(pipeline, "graph", None)
-    return {} if graph is None else {component: networkx.descendants(graph, component) for component in graph.nodes}
-
-
 def _first_value(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:
-    for component, name in places:
-        value = reply.get(component, {}).get(name)
-        if value is not None:
-            return value
-    return None
+    values = [reply.get(component, {}).get(name) for component, name in places]
+    return next((value for value in values if value is not None), None)
 
 
 def _answer(reply_value: Any, places: Sequence[Socket]) -> Response:

@@ -401,9 +401,7 @@ class ReplyPaths:
             found = None if path is None else path.find(reply)
         except PathNotFoundError:  # an error is there only when there is one
             return None
-        if not found:
-            return None
-        return f"system_error: {excerpt(plain_text(found))}"
+        return f"system_error: {excerpt(plain_text(found))}" if found else None
 
     def _position(self, item: Any, rank: int) -> RetrievedDocument:
         inside = f"item {rank} of 'retrieved'"
@@ -472,9 +470,7 @@ def _identifier(value: Any, where: str) -> str:
 
 
 def _identifiers(value: Any, where: str) -> list[str] | None:
-    if value is None:
-        return None
-    return [_identifier(item, f"an item of {where}") for item in _list(value, where)]
+    return None if value is None else [_identifier(item, f"an item of {where}") for item in _list(value, where)]
 
 
 def _list(value: Any, where: str) -> list[Any]:

@@ -117,7 +117,7 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
         records = found.runs()
         recorded = decisions(found)
     names = {record.fingerprint: record.dataset_name for record in reversed(records)}
-    labels = {record.run_id: record.name for record in records}
+    labels = {record.run_id: f"{record.name} ({record.run_id})" for record in records}
     listed = [
         {
             "recorded_at": decision.recorded_at.isoformat(),
@@ -141,15 +141,14 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
 
-    named = {run: f"{label} ({run})" for run, label in labels.items()}
     rows = []
     for decision in listed:
-        recorded, kind = format_time(datetime.fromisoformat(decision["recorded_at"])), decision["kind"]
-        dataset = decision["dataset"] or decision["fingerprint"][:12]
-        runs = ", ".join(named.get(run, run) for run in decision["runs"])
+        dataset, kind = decision["dataset"] or decision["fingerprint"][:12], decision["kind"]
+        runs = ", ".join(labels.get(run, run) for run in decision["runs"])
         verdicts = ", ".join(_verdict_text(name, found) for name, found in decision["verdicts"].items())
         undecided = "not decided yet" if kind in DESIGNS else ""
-        rows.append([recorded, dataset, kind, runs, verdicts or undecided])
+        moment = datetime.fromisoformat(decision["recorded_at"])
+        rows.append([format_time(moment), dataset, kind, runs, verdicts or undecided])
     return table(rows, headers=["recorded", "dataset", "kind", "runs", "verdicts"])
 
 

@@ -136,12 +136,10 @@ def _system_cost_note(requests: Sequence[RunRequest], where: str) -> str:
             costs = dict.fromkeys(range(len(requests)), fmean(results[0].value for results in others))
             costs |= {place: results[0].value for place, results in own.items()}
             whole = math.fsum(count * costs[place] for place, count in enumerate(counts))
-            how = f"{len(others)} earlier runs on average"
-            if own:
-                how = f"earlier runs of {len(own)} of {len(requests)} configurations"
-            if 0 < len(own) < len(requests):
-                how += ", and their mean for the others"
-            return f"{start}: about {whole:.4g}, by the usage of {how}"
+            known = f"earlier runs of {len(own)} of {len(requests)} configurations"
+            how = known if own else f"{len(others)} earlier runs on average"
+            rest = ", and their mean for the others" if 0 < len(own) < len(requests) else ""
+            return f"{start}: about {whole:.4g}, by the usage of {how}{rest}"
     return f"{start}; what that costs is unknown, as no earlier run of '{name}' has usage with prices"
 
 

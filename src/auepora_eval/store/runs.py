@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import blake2b, sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from .._version import __version__
 from ..core.dataset import LazySamples
@@ -89,6 +89,29 @@ class RunStore(OpenStore):
     Every method that writes is one transaction: when it returns, everything is stored; when it raises, nothing is.
     """
 
+    @classmethod
+    def open(
+        cls, target: str | Path, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
+    ) -> Self:
+        """Open the store at a path or a URL, as ``RunStore(target)`` does."""
+        return cls(target, secrets=secrets, create=create, timeout=timeout)
+
+    hide = OpenStore.hide  # the reference page lists what the class itself has
+
+    @property
+    def file(self) -> Path | None:
+        """The absolute path of the file; ``None`` for PostgreSQL."""
+        return None if self._database.is_postgresql else Path(self.label).absolute()
+
+    @property
+    def label(self) -> str:
+        """The path or URL of the store, without a password."""
+        return self._database.label
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def create_run(
@@ -147,7 +170,9 @@ class RunStore(OpenStore):
         with self._database.read() as connection:
             return named_run(connection, text)
 
-    get = find
+    def get(self, run_id: str) -> RunRecord:
+        """Return the run with that id, or as ``find`` does."""
+        return self.find(run_id)
 
     def runs(
         self,

@@ -38,13 +38,6 @@ class OpenStore:
         self._lock = threading.RLock()
         self.hide(secrets)
 
-    @classmethod
-    def open(
-        cls, target: str | Path, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
-    ) -> Self:
-        """Open the store at a path or a URL, as ``RunStore(target)`` does."""
-        return cls(target, secrets=secrets, create=create, timeout=timeout)
-
     def hide(self, secrets: Iterable[str]) -> None:
         """Add secrets that must not be written."""
         self._hidden |= frozenset(secrets)
@@ -52,28 +45,14 @@ class OpenStore:
         self._record_secrets = Secrets(self._hidden, hide_passwords=True)
         self._keys = TextKeys(self._secrets)
 
-    @property
-    def file(self) -> Path | None:
-        """The absolute path of the file; ``None`` for PostgreSQL."""
-        return None if self._database.is_postgresql else Path(self.label).absolute()
-
-    @property
-    def label(self) -> str:
-        """The path or URL of the store, without a password."""
-        return self._database.label
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self._database.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.label!r})"
+        return f"{type(self).__name__}({self._database.label!r})"
 
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[tuple[DatabaseConnection, str]]:

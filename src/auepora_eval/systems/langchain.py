@@ -293,8 +293,7 @@ def from_langchain(
             "generator: from_langchain(retriever, generator=runnable)"
         )
     adapted = _Chain(obj, form, mapper, answer_key, documents_key)
-    ask = adapted.aask if use_async else adapted.ask
-    return adapt_pipeline(ask, adapted.output, config, obj, use_async=use_async)
+    return adapt_pipeline(adapted.aask if use_async else adapted.ask, adapted.output, config, obj, use_async=use_async)
 
 
 def langchain_generator(

@@ -423,9 +423,8 @@ def _store_argument(store: object) -> str:
     """The option that names the store, unless it is the default or contains a password."""
     from ..runtime.secrets import url_secrets
 
-    if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
-        return ""
-    return f" --store {shlex.quote(str(store))}"
+    is_shown = store not in (None, DEFAULT_STORE) and not url_secrets(str(store))
+    return f" --store {shlex.quote(str(store))}" if is_shown else ""
 
 
 def _finish_run(outcome: RunOutcome) -> None:

@@ -189,9 +189,7 @@ def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, in
     rows: list[Row] = []
     for record, main_value in zip(records, main_values, strict=True):
         done, failed = counts[record.run_id]
-        status = record.status_text
-        if 0 < failed == done:
-            status = f"{status}, no usable answer"
+        status = f"{record.status_text}, no usable answer" if 0 < failed == done else record.status_text
         expected = record.num_samples * record.repeats
         outputs = str(done) if done == expected else f"{done} of {expected}"
         rows.append(

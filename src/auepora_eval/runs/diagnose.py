@@ -510,9 +510,7 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
     sufficient = [rank is not None for rank in ranks]
     judged, note = _judged_sufficiency(runner.request.metrics or (), outcomes[run_label("retrieved")])
     runner.notes.extend([note] if note else [])
-    positions: list[int | None] = []
-    if "mixed" in options.arms:
-        positions = _gold_ranks(runner, outcomes[run_label("mixed")])
+    positions = _gold_ranks(runner, outcomes[run_label("mixed")]) if "mixed" in options.arms else []
     documents = _single_documents(runner, outcomes[run_label("each")]) if "each" in options.arms else []
     return diagnosis_numbers(
         found[False],

@@ -185,9 +185,8 @@ class TwoStageStep(ScoringStep):
         if known is None and not np.isfinite(_answer_scores(cheap)).any():
             status = cheap.scores.status
             if (status == Status.MEASURE_FAILED).any() or not (status == Status.SYSTEM_FAILED).any():
-                advice = f"rescore the run when '{settings.cheap}' works"
-                if not settings.cheap_is_judge:
-                    advice = "name another cheap metric"
+                again = f"rescore the run when '{settings.cheap}' works"
+                advice = again if settings.cheap_is_judge else "name another cheap metric"
                 warnings.warn(
                     f"{metric.name}: '{settings.expensive}' was not asked, because {cheap.name} has scored no sample; "
                     f"{advice}",

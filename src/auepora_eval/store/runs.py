@@ -165,14 +165,14 @@ class RunStore(OpenStore):
                 raise BadValueError(f"there is a run '{run_id}' already; choose another id")
             return get_run(connection, run_id)
 
+    def get(self, run_id: str) -> RunRecord:
+        """Return the run with that id, or as ``find`` does."""
+        return self.find(run_id)
+
     def find(self, text: str) -> RunRecord:
         """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``."""
         with self._database.read() as connection:
             return named_run(connection, text)
-
-    def get(self, run_id: str) -> RunRecord:
-        """Return the run with that id, or as ``find`` does."""
-        return self.find(run_id)
 
     def runs(
         self,

@@ -70,9 +70,8 @@ def unpack_repeats(data: bytes) -> list[ScoreColumns]:
 
 def decode_scores(columns: ScoreColumns) -> Scores:
     """Decode scores from their columns."""
-    stats = None
-    if columns.statistics is not None:
-        stats = _from_bytes(columns.statistics, _VALUES, np.float64).reshape(columns.rows, columns.width or 0)
+    table = _from_bytes(columns.statistics or b"", _VALUES, np.float64)
+    stats = None if columns.statistics is None else table.reshape(columns.rows, columns.width or 0)
     return Scores(
         _from_bytes(columns.values, _VALUES, np.float64),
         _from_bytes(columns.status, _STATUS, np.uint8),

@@ -274,9 +274,7 @@ def _fill(value: Any, facts: Mapping[str, Any]) -> Any:
         return value.fill(facts)
     if isinstance(value, dict):
         return {key: _fill(item, facts) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_fill(item, facts) for item in value]
-    return value
+    return [_fill(item, facts) for item in value] if isinstance(value, list) else value
 
 
 # --- replies: outputs from JSON in our own format, or at configured paths --------------------------------------------
@@ -437,9 +435,7 @@ def _at(path: JsonPath, value: Any, inside: str, read: Callable[[Any, str], Any]
         if path.optional:
             return None
         raise bad_output(str(error)) from None
-    if found is None and path.optional:
-        return None
-    return read(found, f"'{path.text}' of {inside}")
+    return None if found is None and path.optional else read(found, f"'{path.text}' of {inside}")
 
 
 def _wrong(where: str, value: object, wanted: str) -> SystemCallError:

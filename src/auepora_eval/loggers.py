@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -167,16 +167,6 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flattened
 
 
-@contextmanager
-def _open_run(run: Any, start: Callable[[], AbstractContextManager[Any]]) -> Iterator[Any]:
-    """The run to log to; without one, a run is started and ended afterwards."""
-    if run is None:
-        with start() as started:
-            yield started
-    else:
-        yield run
-
-
 # --- MLflow ----------------------------------------------------------------------------------------------------------
 
 # MLflow's limits for one request, and for the length of values (since 2.10).
@@ -208,7 +198,8 @@ def log_to_mlflow(
     mlflow = MissingDependencyError.import_module("mlflow", purpose="log_to_mlflow()", install="mlflow")
     entries = build_entries(results, prefix=prefix, record=record, params=params)
     active = mlflow.active_run() if run is None else run
-    with _open_run(active, lambda: mlflow.start_run(run_name=entries.name)) as opened:
+    used = mlflow.start_run(run_name=entries.name) if active is None else nullcontext(active)
+    with used as opened:
         run_id: str = opened if isinstance(opened, str) else opened.info.run_id
         _log(mlflow, run_id, entries, prefix=prefix, step=step or 0, tags=tags or {})
     return run_id
@@ -280,7 +271,8 @@ def log_to_wandb(
     wandb = MissingDependencyError.import_module("wandb", purpose="log_to_wandb()", install="wandb")
     entries = build_entries(results, prefix=prefix, record=record, params=params)
     active = wandb.run if run is None else run
-    with _open_run(active, lambda: wandb.init(project=project, name=entries.name)) as opened:
+    used = wandb.init(project=project, name=entries.name) if active is None else nullcontext(active)
+    with used as opened:
         auepora_config = {
             **entries.facts,
             "names": entries.names,

@@ -208,7 +208,8 @@ def test_only_retrieval_metrics_report_coverage() -> None:
         ["recall@5", "ndcg@10", "recall_doc@3", "token_f1", "mean_latency[end_to_end]", "map"], "auepora"
     )
     coverage = JudgedCoverage(chosen)
-    assert coverage.depths == [5, 10, 3, None]
+    judged = [f"judged within {depth}" for depth in (5, 10, 3, None)]
+    assert [metric.name for metric in coverage.metrics] == [*judged, "whose gold"]
     assert len(coverage.metrics) == 5
     assert JudgedCoverage(resolve_metrics(["token_f1"])).metrics == []
 

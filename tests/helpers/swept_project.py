@@ -8,9 +8,10 @@ import yaml
 
 from auepora_eval.compare.sweeps import find_sweep
 from auepora_eval.plan.source import PlanSource, read_source
+from auepora_eval.plan.sweep import SweepOptions
 from auepora_eval.store.runs import RunStore
 from auepora_eval.sweep.answer import SweepAnswer, answer_sweep
-from auepora_eval.sweep.run import SweepOptions, SweepRunner, prepare_sweep
+from auepora_eval.sweep.run import SweepRunner, prepare_sweep
 
 SYSTEM = """
 import hashlib, os, time

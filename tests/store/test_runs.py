@@ -29,6 +29,7 @@ from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, row
 from auepora_eval.store.records import is_this_process, to_iso, utc_now
 from auepora_eval.store.runs import count_all_outputs, heartbeat, lazy_samples
 from auepora_eval.store.schema import StoredTable, documents, query_results, samples, scores
+from helpers.run_columns import set_run_columns
 
 SAMPLES = [
     EvaluationSample(
@@ -120,11 +121,11 @@ def test_heartbeat_of_its_own_process_only(store: RunStore) -> None:
         process = wait_for_heartbeat(wait_for_heartbeat(store.get(run_id).process))
         assert is_this_process(process)
         taken_over = f"elsewhere:1:2@{to_iso(utc_now())}"
-        store._change(run_id, {"process": taken_over})
+        set_run_columns(store, run_id, {"process": taken_over})
         assert store.get(run_id).status is RunStatus.RUNNING
         store.append(run_id, stored_outputs())
     assert store.get(run_id).process == taken_over
-    store._change(run_id, {"process": "elsewhere:1:2@2026-01-01T00:00:00.000000+00:00"})
+    set_run_columns(store, run_id, {"process": "elsewhere:1:2@2026-01-01T00:00:00.000000+00:00"})
     assert store.get(run_id).status is RunStatus.INTERRUPTED
     assert store.runs(status="running") == []
     assert [one.run_id for one in store.runs(status="interrupted", limit=1)] == [run_id]

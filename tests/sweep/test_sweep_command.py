@@ -56,12 +56,15 @@ def test_the_command(project: Callable[..., SweepProject], auepora: Auepora) -> 
     code, again, _ = auepora("sweep", "plan.yaml", "--resume", "--quiet")
     assert (code, again) == (0, shown)
     code, out, _ = auepora("sweep", "plan.yaml", "--preview")
-    # By the usage of one run of the sweep, which is named: with --parallel either model can be the latest.
-    estimates = {"small": "about 0.0132", "large": "about 0.132"}
-    named = out.rsplit("tokens as in ", 1)[1].split()[0]
-    with RunStore.open("runs.sqlite", create=False) as store:
-        model = store.get(named).name.rstrip("]").split(", ")[-1]
-    assert f"called 120 times: {estimates[model]}, if an answer takes 100 prompt" in out
+    # Of the 120 answers 60 are of the model `small`, at 0.00011 each, and 60 of `large`, which costs ten times as much.
+    assert "called 120 times: about 0.0726, by the usage of earlier runs of 4 of 4 configurations\n" in out
+    mine.source({"grid": {**GRID, "system.args.right": [0.2, 0.8, 0.9]}})
+    code, out, _ = auepora("sweep", "plan.yaml", "--preview")
+    # The two new ones are estimated by the mean of the four earlier runs, 0.000605 an answer.
+    estimate = "called 180 times: about 0.1089, by the usage of earlier runs of 4 of 6 configurations, and their mean"
+    assert f"{estimate} for the others\n" in out
+    code, out, _ = auepora("run", "plan.yaml", "--preview")
+    assert "called 30 times: about 0.01815, by the usage of 4 earlier runs on average\n" in out
     assert len(mine.calls()) == 120
 
 

@@ -22,6 +22,7 @@ from auepora_eval.ui.batch_planners import plan_batch
 from auepora_eval.ui.run_tabs import TABS
 from helpers.accessibility import load_all
 from helpers.requirements import missing
+from helpers.run_columns import set_run_columns
 from helpers.stored_runs import run, samples, scored
 from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
@@ -73,7 +74,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
                 }
                 record = scored(store, name, dataset, scores)
             config = {"retriever": ("bm25", "dense")[number % 2], "top_k": number % 7, "model": "m"}
-            store._change(record.run_id, {"config_json": json.dumps(config)})
+            set_run_columns(store, record.run_id, {"config_json": json.dumps(config)})
         with ui_server(store) as running:
             yield running
 

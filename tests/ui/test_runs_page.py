@@ -26,6 +26,7 @@ from auepora_eval.ui import run_table, runs_page
 from auepora_eval.ui.numbers import decimals_of, time_ago
 from auepora_eval.ui.run_table import read_results
 from auepora_eval.ui.run_trend import trend_lines, trend_points
+from helpers.run_columns import set_run_columns
 from helpers.stored_runs import answering, run, samples, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -36,7 +37,7 @@ FIRST_DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
 def set_times(store: RunStore, run_id: str, day: int, **columns: Any) -> None:
     began = FIRST_DAY + timedelta(days=day)
     columns = {"created_at": to_iso(began), "finished_at": to_iso(began + timedelta(seconds=90)), **columns}
-    store._change(run_id, columns)
+    set_run_columns(store, run_id, columns)
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +382,7 @@ def test_columns_are_settings_that_differ_and_metrics(tmp_path: Path) -> None:
         for number, score in enumerate((0.0, 0.5, 1.0)):
             record = scored(store, f"run {number}", samples(2), {"token_f1": [score, score], "recall@1": [1, 0]})
             config = {"retriever": ("bm25", "bm25", "dense")[number], "model": "m", "top_k": number}
-            store._change(record.run_id, {"config_json": json.dumps(config)})
+            set_run_columns(store, record.run_id, {"config_json": json.dumps(config)})
         base = store.runs()[-1]
         page = server.get(f"/runs?baseline={base.run_id}").text
         assert names(page) == ["run 0", "run 2", "run 1"], "the baseline is on top"

@@ -158,13 +158,13 @@ def command(
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     options = DiagnosisOptions(
         chosen,
-        _spec(correct),
-        correct_from,
-        k,
-        mirage,
-        measures or DEFAULT_MEASURES,
-        _spec(utility),
-        corpus,
+        correct=_spec(correct),
+        correct_from=correct_from,
+        k=k,
+        mirage_from=mirage,
+        measures=measures or DEFAULT_MEASURES,
+        utility=_spec(utility),
+        corpus=corpus,
     )
     changes: dict[str, Any] = {
         "name": name,
@@ -222,10 +222,11 @@ def _repeated_options() -> list[str]:
     }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
-    words += [word for measure in params["measures"] for word in ("--erag", measure)]
-    return words + [
-        word for option, key in names.items() if params[key] is not None for word in (option, str(params[key]))
-    ]
+    for measure in params["measures"]:
+        words += ["--erag", measure]
+    for option, key in names.items():
+        words += [] if params[key] is None else [option, str(params[key])]
+    return words
 
 
 def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) -> None:
@@ -297,12 +298,9 @@ def replay_command(
     auepora replay latest~1 latest plan.yaml -m token_f1 --json
     """
     from ..errors import BadValueError
-    from ..plan.prepare import prepare, read_plan
+    from ..plan.prepare import read_plan
     from ..runs.replay import swap_replay
-    from ..runs.run import closing_system
-    from ..runtime.secrets import Secrets
-    from ..store.connect import default_store
-    from ..store.runs import RunStore
+    from ..runs.run import open_plan
 
     form = output_format(output, as_json=as_json)
     refuse_input_as_output(output, [plan])
@@ -310,17 +308,12 @@ def replay_command(
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
-        where = default_store(store, read.store)
-        refuse_input_as_output(output, [where])
-        system = prepare(read).system
-        secrets = Secrets(read.secrets)
         with (
-            secrets.redact_errors(),
-            closing_system(system, secrets),
-            RunStore.open(where, secrets=read.secrets, create=False) as found,
+            open_store(store or read.store, output=output),  # a missing store is an error
+            open_plan(read, store=store, is_checked=True) as (request, found, _),
         ):
             report = swap_replay(
-                system,
+                request.system,
                 found,
                 found.find(run_a),
                 found.find(run_b),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -155,7 +156,8 @@ _BY_PRESET = {"map", "ndcg", "precision"}
 
 def parse_specs(texts: Iterable[str]) -> list[Spec]:
     """The specs, in order, without duplicates; names of other tools become the closest metric, which is said."""
-    return [_closest_spec(parse_spec(text)) for text in dict.fromkeys(text.strip() for text in texts)]
+    distinct = dict.fromkeys(text.strip() for text in texts)
+    return [_closest_spec(parse_spec(text)) for text in distinct]
 
 
 def _closest_spec(spec: Spec) -> Spec:
@@ -258,13 +260,15 @@ def _parse_columns(context: click.Context, parameter: click.Parameter, text: str
         return None
     if text.lstrip().startswith("{"):
         return dict(_read_json(text, "the columns", '{"query": "Question"}'))
-    parts = [[piece.strip() for piece in part.partition("=")] for part in _COLUMN_COMMA.split(text)]
-    if not all(key and equals and name for key, equals, name in parts):
-        raise click.BadParameter(f"cannot read {text!r}; write field=column,field=column", context, parameter)
-    repeated = [key for place, (key, _, _) in enumerate(parts) if key in [part[0] for part in parts[:place]]]
-    if repeated:
-        raise click.BadParameter(f"{repeated[0]!r} is given twice", context, parameter)
-    return {key: name for key, _, name in parts}
+    columns: dict[str, str] = {}
+    for part in _COLUMN_COMMA.split(text):
+        key, _, name = (piece.strip() for piece in part.partition("="))
+        if not (key and name):
+            raise click.BadParameter(f"cannot read {text!r}; write field=column,field=column", context, parameter)
+        if key in columns:
+            raise click.BadParameter(f"{key!r} is given twice", context, parameter)
+        columns[key] = name
+    return columns
 
 
 # --- stored runs: the option ``--store``, completion of runs, formatting ---------------------------------------------
@@ -309,7 +313,7 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
             records = store.runs(limit=200)
     except AueporaError:
         return []
-    names = [name for record in records for name in (record.run_id, record.name)]
+    names = chain.from_iterable((record.run_id, record.name) for record in records)
     return [name for name in dict.fromkeys(["latest", *names]) if name.startswith(incomplete)]
 
 

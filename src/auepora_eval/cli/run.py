@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -77,6 +76,7 @@ def run_sweep(
     perturb: tuple[str, ...],
     corpus: str | None,
     changes: Mapping[str, Any],
+    *,
     form: str,
     output: str | None,
 ) -> None:
@@ -95,8 +95,10 @@ def run_sweep(
         raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
     refuse_input_as_output(output, [corpus, payloads])
     given = {"--perturb-corpus": corpus, "--perturb-payloads": payloads}
-    more = [word for option, value in given.items() if value is not None for word in (option, value)]
-    resume = resume_command("run", ["--perturb", str(sweep), *more, "--resume"])
+    words = ["--perturb", str(sweep)]
+    for option, value in given.items():
+        words += [] if value is None else [option, value]
+    resume = resume_command("run", [*words, "--resume"])
     with show_run_progress(lambda _: resume) as (stop, watcher):
         runs = run_perturbed(
             plan,
@@ -340,7 +342,7 @@ def command(
     if perturb or perturb_corpus is not None or perturb_payloads is not None:
         unchecked = read_plan(source, changes={**changes, "gates": None})
         refuse_inputs_as_reports(plan_files(unchecked, store), junit=None, output=output)
-        run_sweep(source, perturb, perturb_corpus, changes, form, output)
+        run_sweep(source, perturb, perturb_corpus, changes, form=form, output=output)
         return
     read = read_plan(source, changes=changes)
     if note := judging_note(read):
@@ -393,7 +395,7 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
         return render_results(results, form, footer, per_query=per_query)
     if form == "json":
         document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
-        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+        return render_document(form, document, markdown="", text="")
     from ..report.gate_table import gates_markdown, gates_table
 
     gates = gates_markdown(report) if form == "markdown" else gates_table(report)
@@ -421,9 +423,8 @@ def _store_argument(store: object) -> str:
     """The option that names the store, unless it is the default or contains a password."""
     from ..runtime.secrets import url_secrets
 
-    if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
-        return ""
-    return f" --store {shlex.quote(str(store))}"
+    is_shown = store not in (None, DEFAULT_STORE) and not url_secrets(str(store))
+    return f" --store {shlex.quote(str(store))}" if is_shown else ""
 
 
 def _finish_run(outcome: RunOutcome) -> None:

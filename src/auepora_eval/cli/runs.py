@@ -117,7 +117,7 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
         records = found.runs()
         recorded = decisions(found)
     names = {record.fingerprint: record.dataset_name for record in reversed(records)}
-    labels = {record.run_id: record.name for record in records}
+    labels = {record.run_id: f"{record.name} ({record.run_id})" for record in records}
     listed = [
         {
             "recorded_at": decision.recorded_at.isoformat(),
@@ -141,17 +141,14 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
 
-    rows = [
-        [
-            format_time(datetime.fromisoformat(decision["recorded_at"])),
-            decision["dataset"] or decision["fingerprint"][:12],
-            decision["kind"],
-            ", ".join(f"{labels[run]} ({run})" if run in labels else run for run in decision["runs"]),
-            ", ".join(_verdict_text(name, found) for name, found in decision["verdicts"].items())
-            or ("not decided yet" if decision["kind"] in DESIGNS else ""),
-        ]
-        for decision in listed
-    ]
+    rows = []
+    for decision in listed:
+        dataset, kind = decision["dataset"] or decision["fingerprint"][:12], decision["kind"]
+        runs = ", ".join(labels.get(run, run) for run in decision["runs"])
+        verdicts = ", ".join(_verdict_text(name, found) for name, found in decision["verdicts"].items())
+        undecided = "not decided yet" if kind in DESIGNS else ""
+        moment = datetime.fromisoformat(decision["recorded_at"])
+        rows.append([format_time(moment), dataset, kind, runs, verdicts or undecided])
     return table(rows, headers=["recorded", "dataset", "kind", "runs", "verdicts"])
 
 
@@ -192,9 +189,7 @@ def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, in
     rows: list[Row] = []
     for record, main_value in zip(records, main_values, strict=True):
         done, failed = counts[record.run_id]
-        status = record.status_text
-        if 0 < failed == done:
-            status = f"{status}, no usable answer"
+        status = f"{record.status_text}, no usable answer" if 0 < failed == done else record.status_text
         expected = record.num_samples * record.repeats
         outputs = str(done) if done == expected else f"{done} of {expected}"
         rows.append(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ..plan.sweep import SweepOptions
 from ..render.terminal import blocks_text, progress
 from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .help_pages import Command
@@ -27,18 +28,11 @@ from .run import resume_command
 
 if TYPE_CHECKING:
     from ..store.records import StoredOutput
-    from ..sweep.run import SweepOptions
-
-
-def _make_options(*values: Any) -> SweepOptions:
-    from ..sweep.run import SweepOptions
-
-    return SweepOptions(*values)
 
 
 sweep_options = grouped_options(
     "options",
-    _make_options,
+    SweepOptions,
     {
         "name": click.option("--name", help="Name of the sweep; default: the name of the plan."),
         "store": store_option,
@@ -130,7 +124,7 @@ def command(
             store=options.store,
             limit=options.limit,
             sample_set=prepared.sample_set,
-            calls=prepared.calls,
+            requests=prepared.requests,
         )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]

@@ -79,16 +79,11 @@ def find_sweep(store: RunStore, name: str) -> SweepPlan:
     """The sweep of that name."""
     sweep = next((sweep_of_run(record) for record in store.runs(tag=f"{SWEEP_TAG}{name}")), None)
     if sweep is None:
-        known = sweep_names(store)
+        tags = chain.from_iterable(record.tags for record in store.runs())
+        known = list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags if tag.startswith(SWEEP_TAG)))
         listing = f"; there are {', '.join(known)}" if known else "; `auepora sweep PLAN` runs one"
         raise UnknownRunError(f"there is no sweep '{name}'{did_you_mean(name, known, otherwise=listing)}")
     return sweep
-
-
-def sweep_names(store: RunStore) -> list[str]:
-    """The names of all sweeps, the newest first."""
-    tags = chain.from_iterable(record.tags for record in store.runs())
-    return list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags if tag.startswith(SWEEP_TAG)))
 
 
 # --- the scores of all configurations on the same questions, as one table --------------------------------------------

@@ -205,10 +205,9 @@ class AnswerAgreement(ConfiguredMetric):
     def score(self, batch: Batch) -> Scores:
         """Whether there is an answer, and its normalised text as key."""
         refused = refusals(batch, RefusalDetector()).refused
-        keys = [
-            None if declined else _normalized_answer(output)
-            for output, declined in zip(batch.outputs, refused, strict=True)
-        ]
+        keys = [_normalized_answer(output) for output in batch.outputs]
+        for row in np.flatnonzero(refused).tolist():
+            keys[row] = None
         unanswerable = np.array([is_unanswerable(sample) for sample in batch.samples], dtype=np.bool_)
         return Scores.of([key is not None for key in keys], skip={"unanswerable": unanswerable}, keys=keys)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -173,8 +173,10 @@ class PricedMetric(ConfiguredMetric):
         digest = self.for_run(run).price_digest
         return super().run_signature_options(run) | ({} if digest is None else {"prices": digest})
 
-    def cost_of(self, output: SystemOutputs) -> Score:
-        """The cost of one output."""
+    def cost_of(self, output: SystemOutputs | None) -> Score:
+        """The cost of one output; ``None`` is one that is missing."""
+        if output is None:
+            return Score.skip("no_usage")
         prices, rows = self.price_table, []
         for model, usage in usage_by_model(output.usage).items():
             price = prices.get(model) or (next(iter(prices.values())) if not model and len(prices) == 1 else None)
@@ -285,8 +287,7 @@ class CostPerCorrect(PricedMetric, CorrectAnswers):
     def score(self, batch: Batch) -> Scores:
         """The cost of each answer, with cost and whether it is right as statistics."""
         right = super().score(batch)
-        costs = [Score.skip("no_usage") if output is None else self.cost_of(output) for output in batch.outputs]
-        scores = Scores.from_list(costs)
+        scores = Scores.from_list([self.cost_of(output) for output in batch.outputs])
         for reason in right.reason_names[1:]:
             rows = right.with_reason(reason)
             if rows.any():
@@ -313,11 +314,10 @@ _TOKENIZERS = ("char", "unicode")
 
 
 @lru_cache(maxsize=16)
-def _token_function(name: str) -> Callable[[str], Sequence[Any]]:
+def _token_function(name: str) -> Any:
     """The function that cuts a text into tokens; those of an import path may be numbers, as of a model's encoder."""
     if IMPORT_PATH.fullmatch(name):
-        function: Callable[[str], Sequence[Any]] = import_object(name)
-        return function
+        return import_object(name)
     return named_tokenizer(name).tokenize
 
 
@@ -344,7 +344,8 @@ class _DocumentTokens(ConfiguredMetric):
         """The number of tokens of each retrieved document; ``None`` for one whose text is unknown."""
         function = _token_function(self.tokenizer)
         texts = [item.doc.text for item in output.retrieved]
-        return [len(function(text)) if text else None for text in texts]
+        counts = {text: len(function(text)) for text in texts if text}
+        return [counts.get(text) for text in texts]
 
 
 @register("context_tokens")

@@ -45,6 +45,25 @@ class SweepBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """How a sweep is run."""
+
+    name: str | None = None
+    """By default that of the plan."""
+    store: str | None = None
+    limit: int | None = None
+    samples: str | None = None
+    """The name or the file of a set of samples."""
+    tags: Sequence[str] = ()
+    resume: bool = False
+    retry_failed: bool = False
+    parallel: int = 1
+    """The number of configurations that run at a time."""
+    eliminate: bool = False
+    """Whether configurations leave as soon as they are known to be worse."""
+
+
+@dataclass(frozen=True, slots=True)
 class SweepKeys:
     """``sweep``: which configurations there are, and how one of them is chosen."""
 

@@ -85,16 +85,13 @@ class JudgedCoverage:
         self._depths = {metric.name: _depth(metric) for metric in metrics if _is_retrieval(metric)}
         used_names = {metric.name for metric in metrics}
         self._judged_metrics = {
-            depth: JudgedAtDepth(depth, _unique_name(f"judged within {depth}", used_names)) for depth in self.depths
+            depth: JudgedAtDepth(depth, _unique_name(f"judged within {depth}", used_names))
+            for depth in dict.fromkeys(self._depths.values())
         }
+        """By depth; ``None`` is the whole ranking."""
         self._provenance = (
             GoldProvenance(_unique_name("whose gold", used_names)) if gold is None and self._depths else None
         )
-
-    @property
-    def depths(self) -> list[int | None]:
-        """The distinct depths of the metrics; ``None`` is the whole ranking."""
-        return list(dict.fromkeys(self._depths.values()))
 
     @property
     def metrics(self) -> list[Metric]:
@@ -103,15 +100,13 @@ class JudgedCoverage:
 
     def annotate(self, results: Results) -> Results:
         """The results without the additional metrics, with judged coverage in the details of each retrieval metric."""
-        depth_by_name = {share.name: depth for depth, share in self._judged_metrics.items()}
-        own_names = {metric.name for metric in self.metrics}
-        by_depth = {depth_by_name[result.name]: result for result in results if result.name in depth_by_name}
-        provenance = None if self._provenance is None else results.by_name[self._provenance.name]
+        own_names, by_name = {metric.name for metric in self.metrics}, results.by_name
+        provenance = None if self._provenance is None else by_name[self._provenance.name]
         results[:] = [result for result in results if result.name not in own_names]
         for result in results:
             if result.name in self._depths:
                 depth = self._depths[result.name]
-                self._annotate_result(result, by_depth[depth], provenance, depth)
+                self._annotate_result(result, by_name[self._judged_metrics[depth].name], provenance, depth)
         return results
 
     def _annotate_result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,6 @@ DEFAULT_ARMS = ("none", "oracle", "retrieved", "mixed")
 DEFAULT_MEASURES = ("precision", "hit_rate")
 RETESTED = ("oracle", "retrieved")
 """The arms that are run twice: the second run shows the randomness of the system."""
-RETEST = "retest"
 DIAGNOSIS = "diagnosis"
 """The key of the entry in the plans of its runs."""
 ABSTAIN_LOGPROB = "abstain_logprob"
@@ -129,12 +129,12 @@ class DiagnosisOptions:
 def arm_runs(arms: Sequence[str]) -> list[tuple[str, bool]]:
     """The runs of a diagnosis, in the order in which they are made: the arm, and whether it is a retest."""
     order = ["retrieved", *(arm for arm in arms if arm != "retrieved")]
-    return [(arm, again) for arm in order for again in ((False, True) if arm in RETESTED else (False,))]
+    return [(arm, again) for arm, again in product(order, (False, True)) if arm in RETESTED or not again]
 
 
 def run_label(arm: str, retest: bool = False) -> str:
     """An arm as used in names and tags of runs: ``arm=oracle``, ``arm=oracle retest``."""
-    return f"arm={arm} {RETEST}" if retest else f"arm={arm}"
+    return f"arm={arm} retest" if retest else f"arm={arm}"
 
 
 # --- the documents of each arm ---------------------------------------------------------------------------------------
@@ -263,9 +263,8 @@ class Diagnosis(BlockReport):
 
     def blocks(self) -> list[Block]:
         """The sentence, tables, recommendations and notes; or why the last run ended early."""
-        if self.numbers is None:
-            return [Prose(self.last.headline)]
-        return diagnosis_blocks(self.numbers, self.correct, self.notes)
+        numbers = self.numbers
+        return [Prose(self.last.headline)] if numbers is None else diagnosis_blocks(numbers, self.correct, self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """The diagnosis document; without numbers, the ids of the runs."""
@@ -511,9 +510,7 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
     sufficient = [rank is not None for rank in ranks]
     judged, note = _judged_sufficiency(runner.request.metrics or (), outcomes[run_label("retrieved")])
     runner.notes.extend([note] if note else [])
-    positions: list[int | None] = []
-    if "mixed" in options.arms:
-        positions = _gold_ranks(runner, outcomes[run_label("mixed")])
+    positions = _gold_ranks(runner, outcomes[run_label("mixed")]) if "mixed" in options.arms else []
     documents = _single_documents(runner, outcomes[run_label("each")]) if "each" in options.arms else []
     return diagnosis_numbers(
         found[False],

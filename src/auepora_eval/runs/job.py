@@ -178,9 +178,7 @@ class ScoringJob:
             chosen = usable if self.gold is None else [metric for metric in usable if reads_gold(metric)]
         else:
             chosen = given
-        if self.corpus is None:
-            return chosen
-        return with_corpus_ids(chosen, partial(corpus_ids, self.corpus))
+        return chosen if self.corpus is None else with_corpus_ids(chosen, partial(corpus_ids, self.corpus))
 
     def _read_fields(self, fields: FieldsT) -> FieldsT:
         """The fields, with those that samples and outputs have."""
@@ -258,11 +256,10 @@ class ScoringJob:
         stored = store.outputs(record.run_id, texts=False)
         errors = (row.output.error for row in stored if row.output.error is not None)
         results.failure = mass_failure(results, errors)
-        mark_direction(results, self.chosen)
         describe_gold(
             results, self.chosen, store, record, self.rows, conventions=self.conventions, reading=self.reading
         )
-        store.put_results(record.run_id, results, reducers=reducer_names(self.chosen))
+        put_results(store, record, results, self.chosen)
         store_missing_aggregate(store, record, corpus=self.corpus, again=self.renews_aggregate)
 
 
@@ -301,18 +298,18 @@ def evaluate_outputs(
     return evaluate(samples, list(repeats[0]()), metrics, **options)  # such a metric needs all samples at once
 
 
-def mark_direction(results: Results, metrics: Sequence[Metric]) -> None:
-    """Mark results of unregistered metrics where lower is better: readers know the direction of registered ones."""
+def put_results(store: RunStore, record: RunRecord, results: Results, metrics: Sequence[Metric]) -> None:
+    """Store results with the names of their reducers.
+
+    Those of unregistered metrics say where lower is better: readers know the direction of registered ones.
+    """
     by_name = results.by_name
     for metric in metrics:
         is_registered = hasattr(type(metric), "registered_as")
         if not is_registered and not getattr(metric, "higher_is_better", True):
             by_name[metric.name].details.lower_is_better = True
-
-
-def reducer_names(metrics: Sequence[Metric]) -> dict[str, str]:
-    """The names of the reducers, which are stored with the results."""
-    return {metric.name: metric.reducer.name for metric in metrics if isinstance(metric, BatchMetric)}
+    reducers = {metric.name: metric.reducer.name for metric in metrics if isinstance(metric, BatchMetric)}
+    store.put_results(record.run_id, results, reducers=reducers)
 
 
 # --- how the gold of a stored run is matched: resolved once, from its first outputs, and stored with its plan --------

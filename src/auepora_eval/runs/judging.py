@@ -246,16 +246,6 @@ class RunJudgeSession(JudgeSession):
         more = self._other_counts
         self._callback(done + more[0], requested + more[1], self._num_failed + more[2])
 
-    def _progress(self) -> dict[str, Any]:
-        """The usage so far, and what counts against the caps of the budget."""
-        return {
-            **self.usage_log.to_dict(),
-            "requested": self._num_requested,
-            "spent": self._budget.spent,
-            "caps": self._budget.caps,
-            "process": this_process(),
-        }
-
     def _flush(self, *, is_last: bool = True) -> None:
         """Store the judgements that are not stored yet, and unless it is the last time how far judging is."""
         rows, self._rows = self._rows, []
@@ -263,7 +253,9 @@ class RunJudgeSession(JudgeSession):
             if rows and self._store_error is None:
                 self._store.put_judgements(self._run_id, rows)
                 if not is_last:
-                    self._store.put_judging(self._run_id, self._progress())
+                    budget = {"spent": self._budget.spent, "caps": self._budget.caps}
+                    usage = {**self.usage_log.to_dict(), "requested": self._num_requested, **budget}
+                    self._store.put_judging(self._run_id, {**usage, "process": this_process()})
                 self._last_write = time.monotonic()
         except StoreError as error:  # raised at the end, so that paid judgements are still counted and cached
             self._store_error = error
@@ -315,9 +307,8 @@ def prefer_runs(
         found = {row.sample_id: row.output for row in store.outputs(record.run_id, repeat=0)}
         return [found.get(sample.sample_id) for sample in samples]
 
-    names = (record_a.name, record_b.name)
-    if record_a.name == record_b.name:
-        names = (record_a.run_id, record_b.run_id)
+    is_named = record_a.name != record_b.name
+    names = (record_a.name, record_b.name) if is_named else (record_a.run_id, record_b.run_id)
     return prefer(samples, answers(record_a), answers(record_b), critic, judging=judging, prompt=prompt, names=names)
 
 

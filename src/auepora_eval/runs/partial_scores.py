@@ -221,11 +221,9 @@ class KnownScores:
         for scored in self._executor.score(batches, plain):
             rows = np.arange(start, start + scored.size)
             start += scored.size
-            computed = iter(scored.scores)
-            scores = [
-                self._columns[metric.name][repeat].take(rows) if metric.name in self._columns else next(computed)
-                for metric in metrics
-            ]
+            computed = dict(zip([metric.name for metric in plain], scored.scores, strict=True))
+            known = {name: columns[repeat].take(rows) for name, columns in self._columns.items()}
+            scores = [(known | computed)[metric.name] for metric in metrics]
             yield ScoredBatch(scored.size, scores, _merge_notes([scored.notes, *notes]), scored.members)
             notes = []
 

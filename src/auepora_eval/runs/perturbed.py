@@ -140,8 +140,6 @@ def arm_results(results: Results | None) -> Results | None:
 
 # --- the curve of a sweep: every perturbed run compared with the base run --------------------------------------------
 
-_REJECTION = TargetCategory.NEGATIVE_REJECTION.name
-
 
 def build_curve(
     store: RunStore,
@@ -161,20 +159,21 @@ def build_curve(
     for level in sweep.levels:
         if level == sweep.base or not results[level] or not results[sweep.base]:
             continue
+        record = outcomes[level].record
+        is_same = base.record.fingerprint == record.fingerprint
+        others = not is_same and _unanswerable(store, base.record) != _unanswerable(store, record)
         # The questions are the same; only the annotations of documents differ.
-        found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
-        others = _unanswerable_differ(store, base.record, outcomes[level].record)
-        kept = {
-            name: comparison
-            for name, comparison in found.by_name.items()
-            if not (others and comparison.target == _REJECTION)
-        }
+        found = compare_metrics(store, base.record, record, other_dataset=True)
+        hidden = TargetCategory.NEGATIVE_REJECTION.name if others else None
+        kept = {name: comparison for name, comparison in found.by_name.items() if comparison.target != hidden}
         compared[level] = kept
         refused.update(found.refused)
         for name in found.by_name.keys() - kept.keys():
             elsewhere.setdefault(name, []).append(sweep.label(level))
     refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
-    every = {name: result for level in sweep.levels for name, result in results[level].items()}
+    every: dict[str, MetricResult] = {}
+    for level in sweep.levels:
+        every |= results[level]
     points: dict[str, list[CurvePoint]] = {name: [] for name in every}
     for level in sweep.levels:
         changes = compared.get(level, {})
@@ -195,14 +194,8 @@ def build_curve(
     )
 
 
-def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
-    """Whether the unanswerable questions differ, so that rejection metrics cannot be compared."""
-    if base.fingerprint == record.fingerprint:
-        return False
-    return _unanswerable(store, base) != _unanswerable(store, record)
-
-
 def _unanswerable(store: RunStore, record: RunRecord) -> dict[str, bool | None]:
+    """Which questions are unanswerable; where they differ, rejection metrics cannot be compared."""
     return {sample.sample_id: is_unanswerable(sample) for sample in store.samples(record.run_id, texts=False)}
 
 
@@ -382,9 +375,8 @@ class LevelRunner(RunGroup):
 
 def _payload_digest(sweep: Sweep) -> dict[str, str]:
     """The digest of the payloads: a sweep with others is another one."""
-    if sweep.kind != "inject":
-        return {}
-    return {"payloads": hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()[:12]}
+    digest = hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()
+    return {"payloads": digest[:12]} if sweep.kind == "inject" else {}
 
 
 def _count(outputs: list[SystemOutputs], key: str) -> int:

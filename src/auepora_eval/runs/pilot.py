@@ -32,7 +32,7 @@ from ..stats.planning import (
     verdict_factor,
 )
 from ..stats.sampling import expected_errors, labels_needed
-from ..store.records import RunRecord
+from ..store.records import RunRecord, sum_nested
 from ..store.runs import RunStore, result_summaries
 
 ASSUMED_CHANGES = (0.1, 0.25, 0.5)
@@ -135,9 +135,8 @@ class ComparisonSize(BlockReport):
 
     def blocks(self) -> list[Block]:
         """A table of all metrics, and of numbers of repeats."""
-        pilot = "without a pilot"
-        if self.runs:
-            pilot = f"from the pilot {' and '.join(self.runs)}, {self.num_questions:,} questions"
+        named = f"from the pilot {' and '.join(self.runs)}, {self.num_questions:,} questions"
+        pilot = named if self.runs else "without a pilot"
         return size_blocks(self.metrics, self.request, pilot, details=self.is_detailed)
 
 
@@ -174,7 +173,9 @@ def plan_size(
         >>> [(metric.name, metric.rows[0].questions) for metric in size.metrics]
         [('0/1 scores, 10% differ', 347), ('0/1 scores, 25% differ', 819), ('0/1 scores, 50% differ', 1604)]
     """
-    request = SizeRequest(delta, power, alpha, questions, question_cost, correlation)
+    request = SizeRequest(
+        delta, power, alpha, questions=questions, question_cost=question_cost, correlation=correlation
+    )
     named = [runs] if isinstance(runs, str) else list(runs)
     if len(named) > 2:
         raise BadValueError("a pilot is one run or two runs")
@@ -376,9 +377,11 @@ def _pilot_metric(
     answers = sum(
         (record.num_samples - without) * record.repeats for record, without in zip(records, unjudged, strict=True)
     )
-    usage = [result.details.judging for result in results]
-    needed = sum(used.get("judgements", 0) - used.get("shared", 0) for used in usage)
-    calls, cost = (sum(used.get(key) or 0 for used in usage) for key in ("calls", "cost"))
+    usage: dict[str, Any] = {}
+    for result in results:
+        usage = sum_nested(usage, result.details.judging)
+    needed = usage.get("judgements", 0) - usage.get("shared", 0)
+    calls, cost = usage.get("calls") or 0, usage.get("cost") or 0
     repeated, repeats, within = _repeats(results, records)
     return PilotMetric(
         name,

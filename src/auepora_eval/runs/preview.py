@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from ..compare.sweeps import SWEEP_TAG
 from ..core.conventions import Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec
+from ..core.results import Results
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..engine.evaluate import evaluate_stream
 from ..errors import StoreError
@@ -25,6 +29,7 @@ from ..store.connect import default_store
 from ..store.records import RunRecord
 from ..store.runs import RunStore, aligned_outputs, iter_samples
 from .judging import rescoring_metrics
+from .run import RunRequest, plan_request
 from .sequential import check_stop, expected_calls_note
 from .two_stage import JudgedAnswers, preview_in_two_stages
 
@@ -43,13 +48,13 @@ def preview_plan(
     resume: bool = False,
     run: str | None = None,
     sample_set: SampleSet | None = None,
-    calls: int | None = None,
+    requests: Sequence[RunRequest] = (),
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
 
     With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
-    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``calls`` are those of the system, by
-    default as many as the run makes.
+    Otherwise uses saved outputs, or placeholders for the outputs of the system. ``requests`` are the runs whose calls
+    of the system are estimated, by default that of the plan.
     """
     plan = read_plan(path)
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
@@ -67,7 +72,7 @@ def preview_plan(
             checked = check_stop(opened, plan.judge.stop, metrics, fingerprint, primary=plan.primary, earlier=earlier)
             notes.append(expected_calls_note(opened, checked, prepared.samples, found.total.calls))
     if plan.resolved["run"].get("prices") and prepared.calls:
-        notes.append(_system_cost_note(plan, where, calls or prepared.calls))
+        notes.append(_system_cost_note(requests or [plan_request(prepared)], where))
     return found, notes
 
 
@@ -103,29 +108,55 @@ def _preview(
     return preview_in_two_stages(settings.two_stage, metrics, answers, policy, store=store, record=record)
 
 
-_PRICED_ANSWERS = 1000
-"""The most answers of an earlier run that an estimate reads."""
+_PRICED_ANSWERS, _PRICED_RUNS = 1000, 10
+"""The most answers of an earlier run that an estimate reads, and the most runs for their mean."""
 
 
-def _system_cost_note(plan: Plan, where: str, calls: int) -> str:
-    """What calls of the system would cost, by the usage of the latest run of the plan with known cost."""
-    metrics: list[Spec] = [
-        {"total_cost": {"prices": plan.resolved["run"]["prices"]}},
-        "prompt_tokens",
-        "completion_tokens",
-    ]
-    start = f"the system would be called {calls:,} times"
+def _system_cost_note(requests: Sequence[RunRequest], where: str) -> str:
+    """What calls of the system would cost: by an earlier run of the same system, else by the mean of others."""
+    name, counts = requests[0].name, [len(request.samples) * request.repeats for request in requests]
+    start = f"the system would be called {sum(counts):,} times"
     with suppress(StoreError), RunStore.open(where, create=False) as store:
-        for record in [*store.runs(name=plan.name), *store.runs(tag=SWEEP_TAG + plan.name)]:
-            pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
-            cost, *tokens = evaluate_stream(islice(pairs, _PRICED_ANSWERS), metrics)
-            if cost.defined:
-                read, written = (f"{token.value:,.0f}" for token in tokens)
-                return (
-                    f"{start}: about {calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
-                    f"completion tokens as in {record.run_id}"
-                )
-    return f"{start}; what that costs is unknown, as no earlier run of '{plan.name}' has usage with prices"
+        records = [*store.runs(name=name), *store.runs(tag=SWEEP_TAG + name)]
+        own: dict[int, Results] = {}
+        for place, request in enumerate(requests):
+            wanted = _called_system(store.as_stored(dict(request.plan)))
+            same = [record for record in records if _called_system(record.plan) == wanted]
+            cost = next(_known_costs(store, same, request), None)
+            if cost is not None:
+                own[place] = cost
+        if len(own) == len(requests) == 1:
+            each, read, written = (result.value for result in own[0])
+            return (
+                f"{start}: about {counts[0] * each:.4g}, if an answer takes {read:,.0f} prompt and {written:,.0f} "
+                f"completion tokens as in {own[0].run_id}"
+            )
+        others = list(own.values()) or list(islice(_known_costs(store, records, requests[0]), _PRICED_RUNS))
+        if others:
+            costs = dict.fromkeys(range(len(requests)), fmean(results[0].value for results in others))
+            costs |= {place: results[0].value for place, results in own.items()}
+            whole = math.fsum(count * costs[place] for place, count in enumerate(counts))
+            known = f"earlier runs of {len(own)} of {len(requests)} configurations"
+            how = known if own else f"{len(others)} earlier runs on average"
+            rest = ", and their mean for the others" if 0 < len(own) < len(requests) else ""
+            return f"{start}: about {whole:.4g}, by the usage of {how}{rest}"
+    return f"{start}; what that costs is unknown, as no earlier run of '{name}' has usage with prices"
+
+
+def _called_system(plan: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What decides the usage of an answer: the system, and how many documents it is asked for."""
+    return plan.get("system"), (plan.get("run") or {}).get("top_k")
+
+
+def _known_costs(store: RunStore, records: Iterable[RunRecord], request: RunRequest) -> Iterator[Results]:
+    """What answers of these runs cost by the prices of a plan; runs without usage or prices are left out."""
+    prices = {"total_cost": {"prices": request.plan["run"].get("prices")}}
+    for record in records:
+        pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
+        results = evaluate_stream(islice(pairs, _PRICED_ANSWERS), [prices, "prompt_tokens", "completion_tokens"])
+        if results[0].defined:
+            results.run_id = record.run_id
+            yield results
 
 
 def preview_stored(

@@ -17,7 +17,14 @@ from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.registry import use_resources
 from ..core.results import Results, display_name
 from ..core.scores import Scores
-from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
+from ..core.types import (
+    EvaluationSample,
+    MetricResult,
+    RetrievedDocument,
+    SystemOutputs,
+    TargetCategory,
+    UnknownRanking,
+)
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import AueporaError, BadTypeError, BadValueError, SystemCallError
 from ..plan.model import plan_changes
@@ -47,7 +54,6 @@ from .run import (
 
 _PAIRS = ("builtins.tuple", "builtins.list")
 """Classes under which earlier versions stored a pair."""
-_SYSTEM_METHODS = ("run", "arun", "retrieve")
 
 
 def check_replay_system(
@@ -61,7 +67,9 @@ def check_replay_system(
         return entry, []
     live = store.as_stored(describe_system(system))
     # Only the generator is called, so only the generator must be the same; a whole system is compared as a whole.
-    whole = "generator" not in live and any(callable(getattr(system, name, None)) for name in _SYSTEM_METHODS)
+    whole = "generator" not in live and any(
+        callable(getattr(system, name, None)) for name in ("run", "arun", "retrieve")
+    )
     live_part, stored_part = (described.get("generator") or described for described in (live, stored))
     if whole is not (stored_part is stored) or stored_part.get("object", _PAIRS[0]) in _PAIRS:
         return live, [f"whether this is the generator of {record.run_id} is unknown: its plan does not describe it"]
@@ -270,15 +278,11 @@ class ReplayReport(BlockReport):
             "notes": list(self.notes),
         }
 
-    @property
-    def all_notes(self) -> list[str]:
-        """All notes, with those on samples that were left out and on metrics that were not split."""
-        left_out = [LEFT_OUT_NOTE] if any(split.left_out for split in self.splits) else []
-        return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
-
     def blocks(self) -> list[Block]:
-        """A table of the differences and their parts with intervals, then the notes."""
-        return [split_table(self.splits), Bullets(self.all_notes)]
+        """A table of the differences and their parts with intervals, then all notes."""
+        left_out = [LEFT_OUT_NOTE] if any(split.left_out for split in self.splits) else []
+        not_split = [f"not split: {name} ({why})" for name, why in self.refused.items()]
+        return [split_table(self.splits), Bullets([*self.notes, *left_out, *not_split])]
 
 
 def swap_replay(
@@ -320,7 +324,9 @@ def swap_replay(
     notes += origin_notes
     request = _request(system, origin, (record_a, record_b), samples=samples, metrics=chosen, policy=policy)
     request = replace(request, judging=judges.settings.policy_for(store.file, judges.folder))
-    earlier = None if fresh else _find_earlier(store, request)
+    expected = store.as_stored(request.plan["system"])
+    replays = [] if fresh else store.runs(name=request.name, tag=REPLAY_TAG)
+    earlier = next((replay for replay in replays if replay.plan.get("system") == expected), None)
     if earlier is None:
         outcome = start_run(request, store, stop=stop, watcher=watcher)
     else:
@@ -395,13 +401,6 @@ def _request(
     )
 
 
-def _find_earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
-    """The latest replay of the same two runs by the same system."""
-    expected = store.as_stored(request.plan["system"])
-    records = store.runs(name=request.name, tag=REPLAY_TAG)
-    return next((record for record in records if record.plan.get("system") == expected), None)
-
-
 def _splits(
     store: RunStore,
     records: tuple[RunRecord, RunRecord],
@@ -409,52 +408,51 @@ def _splits(
     request: RunRequest,
     refused: dict[str, str],
 ) -> list[MetricSplit]:
-    assert outcome.results is not None
     samples, info = request.samples, run_info(outcome.record)
     metrics = [metric for metric in request.metrics or () if isinstance(metric, BatchMetric)]
     names = [sample.sample_id for sample in samples]
     clusters = sample_clusters(samples)
-    replayed = outcome.results.by_name
-    signatures = {metric.name: replayed[metric.name].signature or "" for metric in metrics}
-    scores_a, scores_b = (_scores_by_metric(store, record, outcome.record, request, signatures) for record in records)
+    replayed = Results(outcome.results or ()).by_name
+    results_a, results_b = (_results_by_metric(store, record, outcome.record, request, replayed) for record in records)
     splits = []
     for metric in metrics:
-        name, scores = metric.name, replayed[metric.name].scores
-        (first, signature_a), (second, signature_b) = scores_a[name], scores_b[name]
-        signature = Signature.parse(signatures[name])
-        fields = signature.differences(Signature.parse(signature_a)) or signature.differences(
-            Signature.parse(signature_b)
+        name = metric.name
+        first, middle, second = (results[name] for results in (results_a, replayed, results_b))
+        signature, signature_a, signature_b = (
+            Signature.parse(result.signature or "") for result in (middle, first, second)
         )
+        fields = signature.differences(signature_a) or signature.differences(signature_b)
+        columns = [result.scores for result in (first, middle, second) if isinstance(result.scores, Scores)]
         if fields:
             refused[name] = f"signatures of the runs differ (in: {', '.join(fields)})"
-        elif not (isinstance(scores, Scores) and first is not None and second is not None):
+        elif len(columns) < 3:
             refused[name] = "has no score per sample"
         else:
-            label = display_name(replayed[name])
             split = split_difference(
-                metric.for_run(info), names, first, scores, second=second, clusters=clusters, label=label
+                metric.for_run(info),
+                names,
+                columns[0],
+                columns[1],
+                second=columns[2],
+                clusters=clusters,
+                label=display_name(middle),
             )
             splits.append(split)
     return splits
 
 
-def _scores_by_metric(
-    store: RunStore,
-    record: RunRecord,
-    replay: RunRecord,
-    request: RunRequest,
-    signatures: Mapping[str, str],
-) -> dict[str, tuple[Scores | None, str]]:
-    """The scores of a run and their signature, by metric: stored ones with the same signature, else computed."""
-    found: dict[str, tuple[Scores | None, str]] = {}
+def _results_by_metric(
+    store: RunStore, record: RunRecord, replay: RunRecord, request: RunRequest, replayed: Mapping[str, MetricResult]
+) -> dict[str, MetricResult]:
+    """The results of a run by metric: those that are stored with the signature of the replay, else computed."""
+    found: dict[str, MetricResult] = {}
     if record.fingerprint == replay.fingerprint:
         for result in store.results(record.run_id, every_signature=True):
-            if result.signature == signatures.get(result.name) and isinstance(result.scores, Scores):
-                found[result.name] = (result.scores, result.signature or "")
+            known = replayed.get(result.name)
+            if known is not None and known.signature == result.signature and isinstance(result.scores, Scores):
+                found[result.name] = result
     missing = [metric for metric in request.metrics or () if metric.name not in found]
-    for result in _compute(store, record, request, missing) if missing else ():
-        found[result.name] = (result.scores if isinstance(result.scores, Scores) else None, result.signature or "")
-    return found
+    return found | _compute(store, record, request, missing).by_name if missing else found
 
 
 def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: Sequence[Metric]) -> Results:

@@ -281,7 +281,6 @@ class _Execution:
             return self._copy_saved(request.outputs)
         total = sum(1 for _ in _tasks(request, done))
         self.callbacks.started(self.record, total)
-        assert request.system is not None
         stored, failed = self.store.counts(self.record.run_id)
         is_trial = stored == failed and not request.policy.keep_going and not request.gives_documents
         return call_system(
@@ -295,11 +294,8 @@ class _Execution:
         )
 
     def _deliver(self, answers: list[TaskOutput]) -> None:
-        rows = []
-        for answer in answers:
-            task = answer.task
-            rows.append(StoredOutput(task.position, task.repeat, task.sample.sample_id, answer.output))
-        self._add(rows)
+        tasks = [(answer.task, answer.output) for answer in answers]
+        self._add([StoredOutput(task.position, task.repeat, task.sample.sample_id, output) for task, output in tasks])
 
     def _copy_saved(self, outputs: SavedOutputs) -> CallSummary:
         """Store saved outputs like outputs of a system; those of no sample are left out."""
@@ -694,10 +690,9 @@ def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> st
     before = store.samples(record.run_id)
     if len(before) != len(request.samples):
         return f"it had {len(before)} samples, now {len(request.samples)}"
-    for old, new in zip(before, request.samples, strict=True):
-        if dataset_fingerprint([old]) != dataset_fingerprint([new]):
-            return f"sample '{new.sample_id}' has changed"
-    return "a sample has changed"
+    pairs = zip(before, request.samples, strict=True)
+    changed = next(new for old, new in pairs if dataset_fingerprint([old]) != dataset_fingerprint([new]))
+    return f"sample '{changed.sample_id}' has changed"
 
 
 def _conventions_dict(rules: Conventions) -> dict[str, Any]:

@@ -79,19 +79,16 @@ def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
 class CoverageStep(ScoringStep):
     """How much of each ranking is judged, where gold has provenance, in the same pass."""
 
-    def __init__(self) -> None:
-        self._coverage: JudgedCoverage | None = None
-
     def prepare(self, job: ScoringJob) -> None:
         """Add the metrics that count judged documents."""
         may_have_provenance = job.samples is not None or samples_contain(job.store, job.record.run_id, GOLD_BY)
-        if may_have_provenance and has_gold_provenance(job.rows):
-            self._coverage = JudgedCoverage(job.chosen)
-            job.scored += self._coverage.metrics
+        has_provenance = may_have_provenance and has_gold_provenance(job.rows)
+        self._coverage = JudgedCoverage(job.chosen if has_provenance else ())
+        job.scored += self._coverage.metrics
 
     def finish(self, job: ScoringJob, results: Results) -> Results:
         """The results of the chosen metrics, with the coverage in their details."""
-        return results if self._coverage is None else self._coverage.annotate(results)
+        return self._coverage.annotate(results)
 
 
 class CorrectionStep(ScoringStep):

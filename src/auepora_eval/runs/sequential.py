@@ -41,7 +41,7 @@ from ..stats.intervals import Bools, Floats, Ints
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, decisions, record_decision
-from .job import ScoringJob, ScoringStep, evaluate_outputs, mark_direction, reducer_names
+from .job import ScoringJob, ScoringStep, evaluate_outputs, put_results
 from .judging import record_usage
 from .partial_scores import KnownScores, PartialScores
 
@@ -264,9 +264,6 @@ def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Ints]:
     return [np.array(unit, dtype=np.intp) for unit in sorted(positions.values(), key=random_key)]
 
 
-OpenSession = Callable[[PartialScores], AbstractContextManager[JudgeSession]]
-
-
 # --- judging look by look --------------------------------------------------------------------------------------------
 
 
@@ -299,7 +296,12 @@ class SequentialJudging:
         """What judging the baseline used; ``None`` if it was not judged."""
         return self._sessions[1].usage_log if len(self._sessions) > 1 else None
 
-    def judge_run(self, session: JudgeSession, executor: Executor, open_session: OpenSession) -> KnownScores:
+    def judge_run(
+        self,
+        session: JudgeSession,
+        executor: Executor,
+        open_session: Callable[[PartialScores], AbstractContextManager[JudgeSession]],
+    ) -> KnownScores:
         """Judge up to the stop; returns an executor that has the scores, and lets another one compute the rest.
 
         ``open_session`` opens a judge session for the baseline, if that must be judged.
@@ -624,8 +626,7 @@ class EarlyStopping(ScoringStep):
         if judging.baseline_usage is not None:
             record_usage(results, judging.baseline_usage)
         scores.add_earlier_details(results)
-        mark_direction(results, scores.originals)
-        job.store.put_results(record.run_id, results, reducers=reducer_names(scores.originals))
+        put_results(job.store, record, results, scores.originals)
 
 
 # --- the expected number of calls, for previews ----------------------------------------------------------------------

@@ -71,6 +71,11 @@ class TrialScore:
     score: float | None
     outcome: str
 
+    @property
+    def text(self) -> str:
+        """The score for display; empty where there is none."""
+        return "" if self.score is None else format_value(self.score)
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -108,10 +113,7 @@ class Trial:
             ReportSection(f"sample-{number}", f"{sample_id}  {query}", self._sample_blocks(sample_id))
             for number, (sample_id, query) in enumerate(self.samples.items(), 1)
         ]
-        rows: list[Row] = [
-            [score.sample_id, score.metric, "" if score.score is None else format_value(score.score), score.outcome]
-            for score in self.scores
-        ]
+        rows: list[Row] = [[score.sample_id, score.metric, score.text, score.outcome] for score in self.scores]
         blocks: list[Block] = [simple_table(["sample", "metric", "score", "outcome"], rows), Prose(usage)]
         sections.append(ReportSection("scores", "Scores", [*blocks, *map(Prose, self.notes)]))
         return Report(title, "", ReportVerdict(""), sections)
@@ -136,11 +138,8 @@ class Trial:
                 blocks += [Prose(f"Reply{origin}{weighted}{failed}:"), Code(request.reply or "(empty)")]
         if not blocks:
             blocks.append(Prose("No judge was asked."))
-        outcomes = [score for score in self.scores if score.sample_id == sample_id]
-        shown = [
-            f"{outcome.metric} {outcome.outcome if outcome.score is None else format_value(outcome.score)}"
-            for outcome in outcomes
-        ]
+        scores = [score for score in self.scores if score.sample_id == sample_id]
+        shown = [f"{score.metric} {score.text or score.outcome}" for score in scores]
         return [*blocks, Prose(f"Score: {', '.join(shown)}")]
 
 
@@ -227,7 +226,7 @@ def select_judge_metrics(metrics: Sequence[Metric], names: Sequence[str], run: R
     if not judged:
         raise BadValueError("the plan has no metric that calls a judge")
     for name in names:
-        if not any(_is_called(metric, name) for metric in judged):
+        if not any(name in (metric.name, metric.name.partition("[")[0]) for metric in judged):
             known = [metric.name for metric in judged]
             if any(metric.name == name for metric in metrics):
                 raise BadValueError(f"'{name}' calls no judge; the judge metrics of the plan are {', '.join(known)}")
@@ -235,11 +234,9 @@ def select_judge_metrics(metrics: Sequence[Metric], names: Sequence[str], run: R
             raise BadValueError(
                 f"'{name}' is not among the judge metrics{did_you_mean(name, known, otherwise=listing)}"
             )
-    return [metric.for_run(run) for metric in judged if not names or any(_is_called(metric, name) for name in names)]
-
-
-def _is_called(metric: Metric, name: str) -> bool:
-    return metric.name == name or metric.name.partition("[")[0] == name
+    if names:
+        judged = [metric for metric in judged if {metric.name, metric.name.partition("[")[0]} & {*names}]
+    return [metric.for_run(run) for metric in judged]
 
 
 def _draw(
@@ -317,7 +314,7 @@ class _RecordingSession(JudgeSession):
         if shared and key in self._by_key:
             self._by_key[key].metrics.append(request.metric)
             return
-        entry = TrialRequest(
+        asked = TrialRequest(
             [request.metric],
             request.sample_id,
             critic=critic_name(critic),
@@ -327,14 +324,14 @@ class _RecordingSession(JudgeSession):
             repeat=request.repeat,
         )
         if isinstance(outcome, JudgeError):
-            entry.error, entry.message, entry.reply = outcome.reason, outcome.message, outcome.raw or ""
+            reply, asked.error, asked.message = outcome.raw or "", outcome.reason, self._redact.message(outcome.message)
         else:
-            entry.answer, entry.weighted, entry.cached = dict(outcome.answer), outcome.weighted, outcome.cached
-            entry.reply = outcome.raw or json.dumps(entry.answer, ensure_ascii=False)
-            entry.prompt_tokens, entry.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
-        entry.reply, entry.message = self._redact.message(entry.reply), self._redact.message(entry.message)
-        self.requests.append(entry)
-        self._by_key[key] = entry
+            asked.answer, asked.weighted, asked.cached = dict(outcome.answer), outcome.weighted, outcome.cached
+            asked.prompt_tokens, asked.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
+            reply = outcome.raw or json.dumps(asked.answer, ensure_ascii=False)
+        asked.reply = self._redact.message(reply)
+        self.requests.append(asked)
+        self._by_key[key] = asked
 
     def _on_progress(self, done: int, requested: int) -> None:
         self._progress(done, requested, self.usage_log.total.failed.total())

@@ -185,9 +185,8 @@ class TwoStageStep(ScoringStep):
         if known is None and not np.isfinite(_answer_scores(cheap)).any():
             status = cheap.scores.status
             if (status == Status.MEASURE_FAILED).any() or not (status == Status.SYSTEM_FAILED).any():
-                advice = f"rescore the run when '{settings.cheap}' works"
-                if not settings.cheap_is_judge:
-                    advice = "name another cheap metric"
+                again = f"rescore the run when '{settings.cheap}' works"
+                advice = again if settings.cheap_is_judge else "name another cheap metric"
                 warnings.warn(
                     f"{metric.name}: '{settings.expensive}' was not asked, because {cheap.name} has scored no sample; "
                     f"{advice}",
@@ -665,15 +664,15 @@ class _Correction:
         """Set value, interval and details of the result and of its slices."""
         every = np.ones(len(self.samples), dtype=np.bool_)
         draw = self.draw
+        predictions: list[float | None] = self.predictions.tolist()
+        for place in np.flatnonzero(~self.population).tolist():
+            predictions[place] = None
         further = {
             "calibration": self.calibration,
             "history": draw.history,
             "forecast": dict(draw.forecast),
             "draw": draw.to_dict([sample.sample_id for sample in self.samples]),
-            "predictions": [
-                value if inside else None
-                for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
-            ],
+            "predictions": predictions,
         }
         self._apply(self.result, every, further)
         for slice_ in slices:

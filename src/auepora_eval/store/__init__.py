@@ -2,6 +2,7 @@
 
 * ``runs``: ``RunStore``, the public class; what each dataset decided: comparisons, sweeps, gates, sequential designs
 * ``records``: ``RunRecord``, ``RunStatus``, ``StoredOutput``; ids, times, settings of a stored plan
+* ``transactions``: the base of ``RunStore``: opening, transactions, secrets
 * ``rows``: rows of runs, samples, outputs, results and judgements; deletion
 * ``score_columns``: scores as columns of bytes
 * ``texts``: samples and outputs as bytes, with document texts stored once

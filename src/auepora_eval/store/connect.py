@@ -32,10 +32,6 @@ def driver_error_message(error: BaseException, *, timeout: float, secrets: Secre
     message = secrets.text(" ".join(str(error).split()))
     if isinstance(error, sqlite3.Error):
         return sqlite_error_message(message, timeout)
-    return _postgresql_message(error, message, timeout)
-
-
-def _postgresql_message(error: BaseException, message: str, timeout: float) -> str:
     state = str(getattr(error, "sqlstate", None) or "")
     if state == "55P03":
         return f"is locked by another process (waited {timeout:g} s); nothing was written, repeat it later"

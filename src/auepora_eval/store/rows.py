@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
+from ..core.grouping import group_pairs
 from ..core.results import Results, to_json_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..errors import BadValueError, StoreError, UnknownMetricError, UnknownRunError, did_you_mean
@@ -262,7 +263,7 @@ def stream_samples(
 def _unpack_samples(
     connection: DatabaseConnection, chunk: list[bytes], reader: TextReader | None
 ) -> list[EvaluationSample]:
-    keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
+    keys = chain.from_iterable(sample_text_keys(data) for data in chunk if b'"text"' in data)
     known_texts = None if reader is None else reader.read(connection, keys)
     return [unpack_sample(data, known_texts) for data in chunk]
 
@@ -280,7 +281,7 @@ def read_sample(
 
 def read_sample_ids(connection: DatabaseConnection, fingerprint: str) -> list[str]:
     """Read the ids of the samples of a dataset."""
-    return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]
+    return [packed_sample_id(data) for data in chain.from_iterable(sample_chunks(connection, fingerprint))]
 
 
 # --- outputs: written as they arrive, read in the order of the dataset -----------------------------------------------
@@ -345,18 +346,6 @@ def read_output_chunk(
     return rows, (rows[-1][0], rows[-1][1]) if len(rows) == CHUNK else None
 
 
-def read_queries(
-    connection: DatabaseConnection, record: RunRecord, positions: Sequence[int]
-) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """Return the packed samples at some positions, and their packed outputs of the first repeat."""
-    wanted = f'"position" IN {placeholders(positions)}'
-    of_samples = f'SELECT "position", sample FROM eval_samples WHERE fingerprint = ? AND {wanted}'
-    of_outputs = f'SELECT "position", outputs FROM eval_query_results WHERE run_id = ? AND repeat = 0 AND {wanted}'
-    samples = connection.rows(of_samples, [record.fingerprint, *positions])
-    outputs = connection.rows(of_outputs, [record.run_id, *positions])
-    return {at: bytes(data) for at, data in samples}, {at: bytes(data) for at, data in outputs}
-
-
 def read_outputs(
     database: Database,
     run_id: str,
@@ -378,7 +367,7 @@ def read_outputs(
                 packed = [decode_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:
-                found = reader.read(connection, (key for output in packed for key in output.texts or ()))
+                found = reader.read(connection, chain.from_iterable(output.texts or () for output in packed))
         with gc_paused():
             chunk = []
             for (number, index, name, _), output in zip(rows, packed, strict=True):
@@ -524,13 +513,6 @@ def count_judgements(connection: DatabaseConnection, run_id: str) -> tuple[int, 
     return int(total), int(failed)
 
 
-def delete_judgements(connection: DatabaseConnection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
-    """Delete the judgements of these metrics, given by name and signature."""
-    keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
-    query = f"DELETE FROM eval_judgements WHERE run_id = ? AND score_key IN {placeholders(keys)}"
-    connection.execute(query, [run_id, *keys])
-
-
 # --- deletion of runs, with the samples and texts that no other run references ---------------------------------------
 
 _CHUNK_SIZE = 500
@@ -542,8 +524,9 @@ def delete_runs(connection: DatabaseConnection, run_ids: Sequence[str]) -> None:
     for run_id in run_ids:
         require_run(connection, run_id)
     orphans = _orphaned_fingerprints(connection, run_ids)
-    keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
-    keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}
+    of_outputs = [_output_keys(connection, run_id) for run_id in run_ids]
+    of_samples = [_sample_keys(connection, fingerprint) for fingerprint in orphans]
+    keys = set(chain.from_iterable([*of_outputs, *of_samples]))
     for table in ("eval_query_results", "eval_scores", "eval_judgements", "eval_runs"):
         _delete_where(connection, table, "run_id", run_ids)
     _delete_where(connection, "eval_samples", "fingerprint", orphans)
@@ -582,9 +565,8 @@ def _unreferenced_keys(connection: DatabaseConnection, keys: set[str]) -> set[st
 
 
 def _sample_keys(connection: DatabaseConnection, fingerprint: str) -> Iterator[str]:
-    for rows in sample_chunks(connection, fingerprint):
-        for data in rows:
-            yield from sample_text_keys(data)
+    for data in chain.from_iterable(sample_chunks(connection, fingerprint)):
+        yield from sample_text_keys(data)
 
 
 def _output_keys(connection: DatabaseConnection, run_id: str) -> Iterator[str]:
@@ -608,8 +590,9 @@ def write_results(
     run_id: str,
     results: Sequence[MetricResult],
     secrets: Secrets,
+    *,
     reducers: Mapping[str, str],
-    position: int | None,
+    position: int | None = None,
 ) -> None:
     """Write results; one of the same name and signature is replaced. Without a position, new names are appended."""
     known = 'SELECT name, min("position"), max(computed_at) FROM eval_scores WHERE run_id = ? GROUP BY name'
@@ -622,7 +605,7 @@ def write_results(
         if index is None:
             index = positions.setdefault(result.name, max(positions.values(), default=-1) + 1)
         reducer = reducers.get(result.name, "")
-        row = _result_row(run_id, result, index, to_iso(computed), secrets, reducer)
+        row = _result_row(run_id, result, secrets, position=index, computed_at=to_iso(computed), reducer=reducer)
         connection.execute_many(_UPSERT_RESULT, [row])  # one by one: the scores of a row may be large
         computed += timedelta(microseconds=1)
 
@@ -639,10 +622,11 @@ def read_results(
     query = f'{_SUMMARY} WHERE run_id = ? ORDER BY "position", name, computed_at'
     rows = connection.records(query, (run_id,))
     chosen = rows if every_signature else _latest_rows(rows)
-    found = [
-        read_one(connection, run_id, row["name"], row["signature"]) if with_scores else _result_from_row(row)
-        for row in chosen
-    ]
+    found = (
+        [read_one(connection, run_id, row["name"], row["signature"]) for row in chosen]
+        if with_scores
+        else [_result_from_row(row) for row in chosen]
+    )
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
@@ -654,21 +638,16 @@ def _latest_rows(rows: Sequence[Record]) -> list[Record]:
 
 def read_summaries(connection: DatabaseConnection, run_ids: Sequence[str]) -> dict[str, Results]:
     """Read the results of several runs by position, the latest of each name, without scores."""
-    found: dict[str, list[Record]] = {run_id: [] for run_id in run_ids}
+    rows: list[Record] = []
     for chunk in _chunks(run_ids):
         query = f'{_SUMMARY} WHERE run_id IN {placeholders(chunk)} ORDER BY "position", name'
-        for row in connection.records(query, chunk):
-            found[row["run_id"]].append(row)
-    return {
-        run_id: Results([_result_from_row(row) for row in _latest_rows(rows)], run_id=run_id)
-        for run_id, rows in found.items()
-    }
+        rows += connection.records(query, chunk)
+    by_run = group_pairs((row["run_id"], row) for row in rows)
+    return {run_id: _latest_summaries(run_id, by_run.get(run_id, ())) for run_id in run_ids}
 
 
-def latest_results(connection: DatabaseConnection) -> dict[str, tuple[int, str]]:
-    """Return for each run with results their number, and the time of the latest."""
-    query = "SELECT run_id, count(*), max(computed_at) FROM eval_scores GROUP BY run_id"
-    return {run_id: (number, moment) for run_id, number, moment in connection.rows(query)}
+def _latest_summaries(run_id: str, rows: Sequence[Record]) -> Results:
+    return Results([_result_from_row(row) for row in _latest_rows(rows)], run_id=run_id)
 
 
 def latest_result(connection: DatabaseConnection, run_id: str) -> tuple[int, str | None]:
@@ -701,7 +680,7 @@ def read_one(connection: DatabaseConnection, run_id: str, name: str, signature: 
 
 
 def _result_row(
-    run_id: str, result: MetricResult, position: int, computed_at: str, secrets: Secrets, reducer: str
+    run_id: str, result: MetricResult, secrets: Secrets, *, position: int, computed_at: str, reducer: str
 ) -> tuple[Any, ...]:
     document = secrets.value(_to_document(result))
     columns: dict[str, Any] = {}
@@ -746,11 +725,9 @@ def _to_document(result: MetricResult) -> dict[str, Any]:
         document["details"] = to_json_value(result.details)
     if result.interval is not None:
         document["interval"] = [_number(end) for end in result.interval]
-    if result.slices:
-        document["slices"] = {
-            name: {str(group): _slice_to_document(result, inner) for group, inner in groups.items()}
-            for name, groups in result.slices.items()
-        }
+    for name, groups in result.slices.items():
+        slices = {str(group): _slice_to_document(result, inner) for group, inner in groups.items()}
+        document.setdefault("slices", {})[name] = slices
     return document
 
 
@@ -772,6 +749,10 @@ def _from_document(
     document: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None
 ) -> MetricResult:
     interval = document.get("interval")
+    slices: dict[str, dict[str, Any]] = {}
+    for slice_name, groups in document.get("slices", {}).items():
+        parts = {group: _slice_from_document(part, name, target, signature) for group, part in groups.items()}
+        slices[slice_name] = parts
     return MetricResult(
         name,
         target,
@@ -780,10 +761,7 @@ def _from_document(
         signature=signature,
         defined=document["defined"],
         interval=None if interval is None else (float(interval[0]), float(interval[1])),
-        slices={
-            slice_name: {group: _slice_from_document(part, name, target, signature) for group, part in groups.items()}
-            for slice_name, groups in document.get("slices", {}).items()
-        },
+        slices=slices,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b, sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -20,9 +21,8 @@ from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import BadValueError, StoreError, UnknownRunError
 from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
-from ..runtime.secrets import Secrets, reject_secrets
-from .connect import Database, DatabaseConnection, Record, default_store
-from .digests import outputs_digest, stored_usage
+from ..runtime.secrets import reject_secrets
+from .connect import Record, default_store
 from .records import (
     HEARTBEAT_INTERVAL_S,
     OUTPUTS_DIGEST,
@@ -35,10 +35,10 @@ from .records import (
     is_running,
     new_run_id,
     record_from_row,
+    score_key,
     sum_nested,
     this_process,
     to_iso,
-    to_json,
     utc_now,
 )
 from .rows import (
@@ -48,13 +48,10 @@ from .rows import (
     claim_run,
     count_judgements,
     count_outputs,
-    delete_judgements,
     delete_runs,
     encode_output_rows,
-    find_run,
     get_run,
     latest_result,
-    latest_results,
     list_runs,
     named_run,
     named_run_id,
@@ -62,7 +59,6 @@ from .rows import (
     read_one,
     read_output_chunk,
     read_outputs,
-    read_queries,
     read_result,
     read_results,
     read_sample,
@@ -70,7 +66,6 @@ from .rows import (
     read_sample_ids,
     read_summaries,
     require_position,
-    require_run,
     sample_chunks,
     stored_positions,
     stream_samples,
@@ -80,43 +75,19 @@ from .rows import (
     write_results,
     write_samples,
 )
-from .schema import decisions as decision_table, insert_statement, open_database, runs
-from .texts import (
-    KnownTexts,
-    PackedOutput,
-    TextKeys,
-    block_deletions,
-    decode_packed,
-    decode_packed_sample,
-)
+from .schema import decisions as decision_table, insert_statement, placeholders, runs
+from .texts import PackedOutput, decode_packed, decode_packed_sample
+from .transactions import OpenStore, outputs_digest, stored_usage
 
 _INSERT_RUN = insert_statement(runs)
 _MAX_POSITIONS = 500  # old versions of SQLite allow 999 values per statement
 
 
-class RunStore:
+class RunStore(OpenStore):
     """Runs in an SQLite file or a PostgreSQL database. Several threads and processes may read and write.
 
     Every method that writes is one transaction: when it returns, everything is stored; when it raises, nothing is.
     """
-
-    records_decisions = True
-    """Whether comparisons and gates that are computed with this object enter the register of decisions."""
-
-    def __init__(
-        self, target: str | Path | Database, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
-    ) -> None:
-        """Open the store at a path or a ``postgresql://`` URL, and apply migrations.
-
-        ``secrets`` are strings that are written as ``***``, except in the ids of documents, citations and samples, on
-        which scores depend. Without ``create`` a missing store is an error. ``timeout`` is the number of seconds to
-        wait for another process that writes.
-        """
-        self._database = open_database(target, create=create, timeout=timeout)
-        self._hidden: frozenset[str] = frozenset()
-        self._known_texts = KnownTexts()
-        self._lock = threading.RLock()
-        self.hide(secrets)
 
     @classmethod
     def open(
@@ -125,12 +96,7 @@ class RunStore:
         """Open the store at a path or a URL, as ``RunStore(target)`` does."""
         return cls(target, secrets=secrets, create=create, timeout=timeout)
 
-    def hide(self, secrets: Iterable[str]) -> None:
-        """Add secrets that must not be written."""
-        self._hidden |= frozenset(secrets)
-        self._secrets = Secrets(self._hidden)
-        self._record_secrets = Secrets(self._hidden, hide_passwords=True)
-        self._keys = TextKeys(self._secrets)
+    hide = OpenStore.hide  # the reference page lists what the class itself has
 
     @property
     def file(self) -> Path | None:
@@ -145,15 +111,6 @@ class RunStore:
     def close(self) -> None:
         """Close all connections."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"RunStore({self.label!r})"
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
@@ -210,13 +167,12 @@ class RunStore:
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run with that id, or as ``find`` does."""
-        with self._database.read() as connection:
-            return named_run(connection, run_id)
+        return self.find(run_id)
 
     def find(self, text: str) -> RunRecord:
         """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``."""
         with self._database.read() as connection:
-            return find_run(connection, text)
+            return named_run(connection, text)
 
     def runs(
         self,
@@ -255,7 +211,9 @@ class RunStore:
 
     def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
         """Store the aggregate of a run."""
-        self._change(run_id, {"aggregate_json": None if aggregate is None else self._json(dict(aggregate))})
+        with self._writing() as connection:
+            stored = None if aggregate is None else self._json(dict(aggregate))
+            update_run(connection, run_id, {"aggregate_json": stored})
 
     def set_gold(self, run_id: str, gold: Mapping[str, Any]) -> RunRecord:
         """Store how the gold of a run is matched, as ``gold`` of its plan; returns the run."""
@@ -345,14 +303,14 @@ class RunStore:
         """
         with self._writing(run_id) as connection:
             reducers = {result.name: reducer}
-            write_results(connection, run_id, [result], self._secrets, reducers, position)
+            write_results(connection, run_id, [result], self._secrets, reducers=reducers, position=position)
 
     def put_results(
         self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
     ) -> None:
         """Store several results; ``reducers`` are the reducers by metric name."""
         with self._writing(run_id) as connection:
-            write_results(connection, run_id, results, self._secrets, reducers or {}, None)
+            write_results(connection, run_id, results, self._secrets, reducers=reducers or {})
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """Return the result with that name (the latest signature) or that signature."""
@@ -375,8 +333,10 @@ class RunStore:
 
     def clear_judgements(self, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
         """Delete the judgements of metrics with these names and signatures."""
+        keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
+        query = f"DELETE FROM eval_judgements WHERE run_id = ? AND score_key IN {placeholders(keys)}"
         with self._writing() as connection:
-            delete_judgements(connection, run_id, metrics)
+            connection.execute(query, [run_id, *keys])
 
     def judgements(
         self, run_id: str, *, position: int | None = None, failed: bool = False
@@ -411,47 +371,11 @@ class RunStore:
             usage, _ = stored_usage(connection, run, to_change=False)
             return outputs_digest(connection, run), usage.get(OUTPUTS_DIGEST)
 
-    @contextmanager
-    def _reading(self, run_id: str) -> Iterator[tuple[DatabaseConnection, str]]:
-        """Open a read transaction on an existing run, and give its id where it is named otherwise."""
-        with self._database.read() as connection:
-            yield connection, named_run_id(connection, run_id)
-
-    @contextmanager
-    def _writing(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[DatabaseConnection]:
-        """Open a write transaction, on an existing run if one is named, that blocks deletions of runs.
-
-        With ``block_writers`` other writers of texts wait, too.
-        """
-        with self._database.write() as connection:
-            block_deletions(connection, and_writers=block_writers)
-            if run_id is not None:
-                require_run(connection, run_id)
-            yield connection
-
-    @contextmanager
-    def _writing_texts(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[DatabaseConnection]:
-        """Open a write transaction that may write texts; texts that are not in sorted order block other writers."""
-        with self._writing(run_id, block_writers=block_writers) as connection:
-            self._known_texts.begin(connection)
-            yield connection
-        self._known_texts.mark_committed()
-
-    def _change(self, run_id: str, values: Mapping[str, Any]) -> None:
-        with self._writing() as connection:
-            update_run(connection, run_id, values)
-
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
             run = named_run_id(connection, run_id)
             current = get_run(connection, run, to_change=True).tags
             update_run(connection, run, {"tags_json": self._json(_distinct(change(current)))})
-
-    def _text(self, text: str) -> str:
-        return clean_column_text(self._record_secrets.message(text))
-
-    def _json(self, value: Any) -> str:
-        return to_json(self._record_secrets.value(value))
 
 
 def open_store(path: str | Path | None = None) -> RunStore:
@@ -553,8 +477,9 @@ def count_all_outputs(store: RunStore, run_ids: Sequence[str]) -> dict[str, tupl
 
 def latest_result_times(store: RunStore) -> dict[str, tuple[int, str]]:
     """Return for each run with results their number, and the time of the latest."""
+    query = "SELECT run_id, count(*), max(computed_at) FROM eval_scores GROUP BY run_id"
     with store._database.read() as connection:
-        return latest_results(connection)
+        return {run_id: (number, moment) for run_id, number, moment in connection.rows(query)}
 
 
 def all_result_summaries(store: RunStore, run_ids: Sequence[str]) -> dict[str, Results]:
@@ -583,7 +508,7 @@ def samples_contain(store: RunStore, run_id: str, text: str) -> bool:
     """Return whether this text is in the JSON of a sample, which is faster to find than a value of a sample."""
     with store._database.read() as connection:
         chunks = sample_chunks(connection, get_run(connection, run_id).fingerprint)
-        return any(text.encode() in data for chunk in chunks for data in chunk)
+        return any(text.encode() in data for data in chain.from_iterable(chunks))
 
 
 def aligned_outputs(
@@ -640,11 +565,16 @@ def packed_queries(
     """Return the samples at some positions as stored, with the outputs of the first repeat."""
     found: dict[int, tuple[SampleRow[DocumentRow], PackedOutput | None]] = {}
     for start in range(0, len(positions), _MAX_POSITIONS):
+        some = positions[start : start + _MAX_POSITIONS]
+        wanted = f'"position" IN {placeholders(some)}'
+        of_samples = f'SELECT "position", sample FROM eval_samples WHERE fingerprint = ? AND {wanted}'
+        of_outputs = f'SELECT "position", outputs FROM eval_query_results WHERE run_id = ? AND repeat = 0 AND {wanted}'
         with store._reading(record.run_id) as (connection, _):
-            rows, outputs = read_queries(connection, record, positions[start : start + _MAX_POSITIONS])
-        for position, data in rows.items():
-            output = outputs.get(position)
-            found[position] = decode_packed_sample(data), None if output is None else decode_packed(output)
+            samples = connection.rows(of_samples, [record.fingerprint, *some])
+            outputs = dict(connection.rows(of_outputs, [record.run_id, *some]))
+        for position, data in samples:
+            output = decode_packed(bytes(outputs[position])) if position in outputs else None
+            found[position] = decode_packed_sample(bytes(data)), output
     return found
 
 

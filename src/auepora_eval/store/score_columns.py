@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.family import FamilyKey
-from ..core.scores import AnswerSpans, MarkedSpan, Outcomes, Score, Scores
+from ..core.scores import AnswerSpans, MarkedSpan, Outcomes, Scores
 from ..core.types import MetricResult
 from ..runtime.secrets import Secrets
 from .records import from_json, to_json
@@ -37,7 +38,7 @@ class ScoreColumns:
     """The columns of each repeat as msgpack, if they are stored separately."""
 
 
-_REPEAT_FIELDS = tuple(name for name in ScoreColumns.__slots__ if name != "repeats")
+_repeat_columns = attrgetter(*(name for name in ScoreColumns.__slots__ if name != "repeats"))
 
 
 def encode_scores(scores: Scores) -> ScoreColumns:
@@ -59,7 +60,7 @@ def encode_scores(scores: Scores) -> ScoreColumns:
 
 def pack_repeats(each: Iterable[ScoreColumns]) -> bytes:
     """Encode the columns of several repeats."""
-    return msgspec.msgpack.encode([[getattr(columns, name) for name in _REPEAT_FIELDS] for columns in each])
+    return msgspec.msgpack.encode([_repeat_columns(columns) for columns in each])
 
 
 def unpack_repeats(data: bytes) -> list[ScoreColumns]:
@@ -69,17 +70,16 @@ def unpack_repeats(data: bytes) -> list[ScoreColumns]:
 
 def decode_scores(columns: ScoreColumns) -> Scores:
     """Decode scores from their columns."""
-    stats = None
-    if columns.statistics is not None:
-        stats = _from_bytes(columns.statistics, _VALUES, np.float64).reshape(columns.rows, columns.width or 0)
+    table = _from_bytes(columns.statistics or b"", _VALUES, np.float64)
+    stats = None if columns.statistics is None else table.reshape(columns.rows, columns.width or 0)
     return Scores(
         _from_bytes(columns.values, _VALUES, np.float64),
         _from_bytes(columns.status, _STATUS, np.uint8),
         _from_bytes(columns.reason_codes, _CODES, np.int16),
         tuple(msgspec.json.decode(columns.reasons)),
-        stats,
-        None if columns.keys_json is None else tuple(map(_decode_key, msgspec.json.decode(columns.keys_json))),
-        None if columns.repeats is None else tuple(map(decode_scores, unpack_repeats(columns.repeats))),
+        stats=stats,
+        keys=None if columns.keys_json is None else tuple(map(_decode_key, msgspec.json.decode(columns.keys_json))),
+        repeats=None if columns.repeats is None else tuple(map(decode_scores, unpack_repeats(columns.repeats))),
     )
 
 
@@ -111,8 +111,8 @@ def _same_outcomes(outcomes: Sequence[str] | None, scores: Scores) -> bool:
 
 def scores_from_list(values: Sequence[float | None]) -> Scores:
     """Convert a list of numbers to scores; ``None`` means not scored."""
-    numbers = [None if value is None or math.isnan(value) else value for value in values]
-    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in numbers])
+    numbers = np.array(values, dtype=np.float64)  # NaN for None
+    return Scores.of(numbers, skip={"not_scored": np.isnan(numbers)})
 
 
 def _to_bytes(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bytes:

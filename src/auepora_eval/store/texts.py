@@ -247,7 +247,9 @@ def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
     if scores and type(scores[0]) is not float:
         import numpy as np
 
-        scores = [float(score) if isinstance(score, (np.floating, np.integer)) else score for score in scores]
+        for place, score in enumerate(scores):
+            if isinstance(score, (np.floating, np.integer)):
+                scores[place] = float(score)
     texts = [doc.text for doc in docs]
     metadata = [doc.metadata for doc in docs]
     parents = [doc.parent_id for doc in docs]

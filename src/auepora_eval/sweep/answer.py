@@ -176,7 +176,10 @@ def answer_sweep(store: RunStore, sweep: SweepPlan) -> SweepAnswer:
         _add_guardrails(store, answer)
     sign = scores.table.sign
     results.sort(key=lambda result: (not result.is_finished, -sign * (result.mean or 0.0), result.label))
-    answer.other_metrics = _other_metrics(store, results[0], sweep)
+    assert results[0].record is not None
+    names = {found.name: display_name(found) for found in result_summaries(store, results[0].record.run_id)}
+    primary = results[0].record.plan.get("primary") or ()
+    answer.other_metrics = {name: names.get(name, name) for name in primary if name != sweep.decide}
     _mark_efficient(answer, sign)
     if answer.is_complete:
         decided = {sweep.decide: [result.label for result in answer.kept]}
@@ -219,14 +222,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """The mean of the values; ``None`` where one is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def _other_metrics(store: RunStore, result: ConfigurationResult, sweep: SweepPlan) -> dict[str, str]:
-    """The primary metrics that do not decide, with their names for display."""
-    assert result.record is not None
-    names = {found.name: display_name(found) for found in result_summaries(store, result.record.run_id)}
-    primary = result.record.plan.get("primary") or ()
-    return {name: names.get(name, name) for name in primary if name != sweep.decide}
 
 
 def _add_guardrails(store: RunStore, answer: SweepAnswer) -> None:

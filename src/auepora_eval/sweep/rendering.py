@@ -161,21 +161,16 @@ def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Ta
 def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
     amounts = result.amounts
     verdict: Cell | str = ""
-    kept, failed, efficient, status, behind = "", "", "", "", None
     if result.verdict:
         verdict = Cell(result.verdict, _TONES.get(result.verdict, ""))
     if result.place == answer.sweep.baseline:
         verdict = "shipped"
-    if result.failed:
-        failed = str(result.failed)
-    if not result.is_finished:
-        status = result.status
+    kept = ""
     if result.mean is not None and answer.is_complete:
         kept = "yes" if result.is_kept else "no"
-    if result.is_efficient:
-        efficient = "yes"
-    if result.distance is not None:
-        behind = max(result.distance.most, 0.0)
+    efficient = "yes" if result.is_efficient else ""
+    status = "" if result.is_finished else result.status
+    behind = None if result.distance is None else max(result.distance.most, 0.0)
     return [
         *result.configuration.values.values(),
         _number(result.mean),
@@ -186,7 +181,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
         _number(getattr(amounts, answer.cost_name or "cost"), "{:.4g}"),
         _number(amounts.latency, "{:.3g}"),
         _number(amounts.setup_s, "{:.3g} s"),
-        failed,
+        str(result.failed or ""),
         efficient,
         status,
     ]

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import compress
@@ -19,10 +19,9 @@ import numpy as np
 from ..compare.pairing import metric_meta
 from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry, sweep_runs
 from ..core.clusters import cluster_ids, cluster_key
-from ..core.metrics_base import BatchMetric
-from ..core.reduce import Clusters
+from ..core.conventions import Conventions
+from ..core.metrics_base import BatchMetric, with_match
 from ..core.registry import metric
-from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
@@ -31,11 +30,12 @@ from ..features.usage import COMPLETION, PROMPT, token_count, usage_by_model
 from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet, find_sample_set
 from ..judge.metric import judged_parts
+from ..judge.session import JudgeSession
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.source import PlanSource, split_key
-from ..plan.sweep import Configuration, SweepPlan, is_hook, setup_words
-from ..runs.job import ScoringJob, read_gold
+from ..plan.sweep import Configuration, SweepOptions, SweepPlan, is_hook, setup_words
+from ..runs.job import evaluate_outputs, read_gold
 from ..runs.run import (
     RunCallbacks,
     RunRequest,
@@ -44,36 +44,15 @@ from ..runs.run import (
     start_or_resume,
     warn,
 )
-from ..runs.scoring import score_run
 from ..runtime.imports import import_object, search_folders
 from ..runtime.secrets import Secrets
-from ..stats.intervals import Ints
-from ..stats.selection import ConfigurationScores, eliminate, look_sizes
+from ..stats.selection import eliminate, look_sizes
 from ..store.connect import default_labels, default_store
-from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions
-from ..store.runs import RunStore, iter_samples
+from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions, run_info
+from ..store.runs import RunStore, aligned_outputs, iter_samples
 from ..systems.calls import Stop
 
 # --- the check: every error before anything is spent -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SweepOptions:
-    """How a sweep is run."""
-
-    name: str | None = None
-    """By default that of the plan."""
-    store: str | None = None
-    limit: int | None = None
-    samples: str | None = None
-    """The name or the file of a set of samples."""
-    tags: Sequence[str] = ()
-    resume: bool = False
-    retry_failed: bool = False
-    parallel: int = 1
-    """The number of configurations that run at a time."""
-    eliminate: bool = False
-    """Whether configurations leave as soon as they are known to be worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +82,7 @@ def prepare_sweep(
         raise PlanError(source.path, None, "sweep", "is missing; write sweep: {grid: {run.top_k: [3, 5, 10]}}")
     sweep = replace(whole.sweep, name=options.name or whole.name, eliminates=options.eliminate)
     where = default_store(options.store, whole.store)
-    chosen = None
-    if options.samples is not None:
-        chosen = find_sample_set(default_labels(where), options.samples)
+    chosen = None if options.samples is None else find_sample_set(default_labels(where), options.samples)
     tags = (*options.tags, SWEEP_TAG + sweep.name)
     left_out = dict.fromkeys(("sweep", "gates", "report"))
     settings = {key: value for key, value in source.settings.items() if split_key(key)[0] != SWEEP}
@@ -118,12 +95,17 @@ def prepare_sweep(
         run = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
         runs.append(run)
         deciding.append(_require_deciding(sweep, configuration, run))
+        try:
+            deciding[0].signature.require_same(deciding[-1].signature)
+        except SignatureMismatchError as error:
+            first = sweep.configurations[0].label
+            problem = f"'{sweep.decide}' is not the same metric in '{first}' and '{configuration.label}': {error}"
+            raise source.error("sweep.decide", problem) from error
         warnings += map(Secrets(plan.secrets).message, run.warnings)
     for warning in dict.fromkeys(warnings):
         warn(warning)
     if len(runs[0].samples) < 2:
         raise source.error("sweep", "needs two questions or more")
-    _require_same_metric(source, sweep, deciding)
     calls = sum(run.calls for run in runs)
     _check_budget(whole, sweep, calls)
     return PreparedSweep(
@@ -163,17 +145,6 @@ def _require_deciding(sweep: SweepPlan, configuration: Configuration, prepared: 
         raise plan.source.error("sweep.decide", problem)
     assert isinstance(found, BatchMetric)
     return found
-
-
-def _require_same_metric(source: PlanSource, sweep: SweepPlan, deciding: Sequence[BatchMetric]) -> None:
-    """Raise if the deciding metric is computed in another way in some configuration."""
-    for configuration, found in zip(sweep.configurations, deciding, strict=True):
-        try:
-            deciding[0].signature.require_same(found.signature)
-        except SignatureMismatchError as error:
-            first = sweep.configurations[0].label
-            problem = f"'{sweep.decide}' is not the same metric in '{first}' and '{configuration.label}': {error}"
-            raise source.error("sweep.decide", problem) from error
 
 
 def _check_budget(plan: Plan, sweep: SweepPlan, calls: int) -> None:
@@ -437,14 +408,6 @@ class SweepRunner:
         self.records[place] = self.store.get(record.run_id)
         self.announce(f"{self.sweep.configurations[place].label}: {error}")
 
-    def _take_record(self, place: int, run_id: str) -> None:
-        """Read the run of a configuration again, and say how it ended."""
-        record = self.store.get(run_id)
-        self.records[place] = record
-        if record.status is not RunStatus.STOPPED or self.stop.finishing:  # between two looks a run is stopped, too
-            why = f" ({record.message})" if record.message else ""
-            self.announce(f"{self.sweep.configurations[place].label}: {record.status.value}{why}")
-
     def run_each(self, places: Collection[int], part: Collection[int] | None = None) -> None:
         """Run some configurations, for a ``part`` of the questions or for all."""
         with ThreadPoolExecutor(self.options.parallel) as threads:
@@ -478,7 +441,11 @@ class SweepRunner:
             self._store_failure(place, error)
         else:
             self.meter.end(place)
-            self._take_record(place, outcome.record.run_id)
+            record = outcome.record
+            self.records[place] = record
+            if record.status is not RunStatus.STOPPED or self.stop.finishing:  # between two looks it is stopped, too
+                why = f" ({record.message})" if record.message else ""
+                self.announce(f"{self.sweep.configurations[place].label}: {record.status.value}{why}")
         if part is None:
             self.meter.count_judging(self.records[place])
             self.meter.check()
@@ -522,29 +489,6 @@ def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[s
 # --- successive elimination: all get the same questions in one random order, and the worse ones leave ---------------
 
 
-@dataclass(slots=True, eq=False)
-class LookJob(ScoringJob):
-    """The scoring of the questions that a run was asked so far; nothing of it is stored."""
-
-    asked: Collection[int] = ()
-
-    def open(self) -> None:
-        """Read the samples that were asked."""
-        self.samples = list(iter_samples(self.store, self.record.run_id, positions=frozenset(self.asked)))
-        ScoringJob.open(self)
-
-    def _read_outputs(self, repeat: int) -> Iterator[SystemOutputs | None]:
-        chosen = [position in self.asked for position in range(self.record.num_samples)]
-        return compress(ScoringJob._read_outputs(self, repeat), chosen)
-
-    def store_judgements(self) -> AbstractContextManager[None]:
-        """The judgements are in the cache; the last scoring stores them."""
-        return nullcontext()
-
-    def store_results(self, results: Results) -> None:
-        """Store nothing."""
-
-
 def run_in_looks(runner: SweepRunner) -> None:
     """Ask tenths of the questions, and after each let the configurations leave that are worse than another one.
 
@@ -554,7 +498,8 @@ def run_in_looks(runner: SweepRunner) -> None:
     samples = runner.prepared.samples
     families = [cluster_key(sample) for sample in samples]
     clusters = cluster_ids([sample.sample_id for sample in samples], families)
-    units = _random_order(clusters, runner.prepared.plans[0].seed)
+    order = np.random.default_rng(runner.prepared.plans[0].seed).permutation(np.unique(clusters))
+    units = [np.flatnonzero(clusters == name) for name in order.tolist()]
     every = list(range(len(runner.prepared.plans)))
     living = list(every)
     for look, size in enumerate(look_sizes(len(units)), start=1):
@@ -565,10 +510,12 @@ def run_in_looks(runner: SweepRunner) -> None:
         runner.run_each(living, part=asked)
         if runner.stop.finishing:
             return
-        found = _analyse(runner, living, asked, clusters)
-        if found is None:
+        columns = [_look_scores(runner, place, asked) for place in living]
+        inside = clusters[sorted(asked)]
+        table = ScoreTable.of(columns, metric_meta(runner.prepared.deciding, None), len(asked), inside)
+        if len(np.unique(inside[table.rows])) < 2:
             continue
-        outcome = eliminate(found, look=look, total=len(samples), configurations=len(every))
+        outcome = eliminate(table.analyse(), look=look, total=len(samples), configurations=len(every))
         leaving = [place for place, kept in zip(living, outcome.kept.tolist(), strict=True) if not kept]
         for place in leaving:
             _leave(runner, place, len(asked))
@@ -576,13 +523,6 @@ def run_in_looks(runner: SweepRunner) -> None:
         if len(living) == 1 or outcome.is_futile:
             break
     runner.run_each([place for place in every if place in living or place == runner.sweep.baseline])
-
-
-def _random_order(clusters: Clusters, seed: int) -> list[Ints]:
-    """The positions of the samples of each unit, in a random order of units."""
-    names = np.unique(clusters)
-    order = np.random.default_rng(seed).permutation(names)
-    return [np.flatnonzero(clusters == name) for name in order.tolist()]
 
 
 def _leave(runner: SweepRunner, place: int, asked: int) -> None:
@@ -598,36 +538,29 @@ def _leave(runner: SweepRunner, place: int, asked: int) -> None:
     runner.records[place] = runner.store.get(record.run_id)
 
 
-def _analyse(
-    runner: SweepRunner, living: list[int], asked: frozenset[int], clusters: Clusters
-) -> ConfigurationScores | None:
-    """The scores of the living configurations on what was asked; ``None`` where there are too few."""
-    columns = [_look_scores(runner, place, asked) for place in living]
-    inside = clusters[sorted(asked)]
-    table = ScoreTable.of(columns, metric_meta(runner.prepared.deciding, None), len(asked), inside)
-    return table.analyse() if len(np.unique(inside[table.rows])) > 1 else None
-
-
 def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scores | None:
-    """The scores of a configuration on what was asked; ``None`` if its run failed."""
+    """The scores of a configuration on what was asked, which are not stored; ``None`` if its run failed."""
     record, plan = runner.records.get(place), runner.prepared.plans[place]
     if record is None or record.status is RunStatus.FAILED:
         return None
-    rules = plan_conventions(record)
-    reading = None
+    store, rules = runner.store, plan_conventions(record)
     if plan.match == "auto":
-        reading = read_gold(runner.store, record, runner.prepared.samples, rules, "auto")
-    job = LookJob(
-        runner.store,
-        record,
-        [runner.prepared.deciding],
-        conventions=rules,
-        reading=reading,
-        options=plan.scoring,
-        policy=plan.judge.policy_for(runner.prepared.where, plan.folder),
-        secrets=plan.secrets,
-        asked=asked,
+        reading = read_gold(store, record, runner.prepared.samples, rules, "auto")
+        rules = replace(rules, match=reading.resolved.match)
+    is_asked = [position in asked for position in range(record.num_samples)]
+
+    def read(repeat: int) -> Iterator[SystemOutputs | None]:
+        return compress(aligned_outputs(store, record.run_id, repeat=repeat), is_asked)
+
+    policy = plan.judge.policy_for(runner.prepared.where, plan.folder)
+    results = evaluate_outputs(
+        list(iter_samples(store, record.run_id, positions=asked)),
+        [partial(read, repeat) for repeat in range(record.repeats)],
+        [with_match(runner.prepared.deciding, rules.match)],
+        conventions=Conventions.of(match=rules.match),
+        run=run_info(record),
+        judging=JudgeSession(policy, secrets=Secrets(plan.secrets)),
     )
-    scores = score_run(job)[0].scores
+    scores = results[0].scores
     assert isinstance(scores, Scores)
     return scores

@@ -284,19 +284,17 @@ class AsyncAdaptedRetriever(AdaptedRetriever):
 class AdaptedPipeline(_AdaptedObject):
     """A framework's pipeline as a system."""
 
-    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> Any:
         """The pipeline's documents and answer."""
-        output: SystemOutputs = self._read(self._call(sample, top_k))
-        return output
+        return self._read(self._call(sample, top_k))
 
 
 class AsyncAdaptedPipeline(_AdaptedObject):
     """The asynchronous variant."""
 
-    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> Any:
         """The pipeline's documents and answer."""
-        output: SystemOutputs = self._read(await self._call(sample, top_k))
-        return output
+        return self._read(await self._call(sample, top_k))
 
 
 def adapt_retriever(

@@ -477,7 +477,8 @@ class _CallLoop:
 
     def _caller(self) -> Caller:
         policy = self._policy
-        self._system.prepare()
+        if self._system.load is not None:
+            self._system.load()
         if self._system.is_async:
             threads = self._most_hung + max(32, policy.concurrency)
             return LoopCaller(self._system, policy.top_k, self._inbox, threads=threads, timeout=policy.timeout)
@@ -729,7 +730,7 @@ class AueporaEvaluator:
 
     def _ask(self, samples: Sequence[EvaluationSample], progress: Progress | None) -> list[SystemOutputs]:
         """The output of the system for each sample, in the order of the samples."""
-        outputs: list[SystemOutputs | None] = [None] * len(samples)
+        outputs: dict[int, SystemOutputs] = {}
 
         def keep(answers: list[TaskOutput]) -> None:
             for answer in answers:
@@ -742,7 +743,9 @@ class AueporaEvaluator:
         if summary.ended != "done":
             warnings.warn(f"not every sample was asked: {summary.message}", AueporaWarning, stacklevel=3)
         why = f"stopped after {summary.failed} failures" if summary.ended == "max_failures" else summary.message
-        return [SystemOutputs([], error=f"not_asked: {why}") if output is None else output for output in outputs]
+        every = range(len(samples))
+        outputs |= {place: SystemOutputs([], error=f"not_asked: {why}") for place in every if place not in outputs}
+        return [outputs[place] for place in every]
 
 
 def check_before_calls(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
+from ..core.grouping import group_pairs
 from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
@@ -37,19 +38,14 @@ _ANSWER_SOCKETS = ("answers", "replies", "last_message", "answer", "reply", "res
 
 def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
     """The free inputs that take the question, by name; else the only mandatory one."""
-    candidates = [
-        (component, name, info)
-        for component, sockets in free.items()
-        for name, info in sockets.items()
-        if name not in data.get(component, {}) and (_takes_text(info["type"]) or takes_messages(info["type"]))
-    ]
-    by_name = [
-        (component, name)
-        for component, name, info in candidates
-        if (info["is_mandatory"] and (name in _QUESTION_SOCKETS or takes_messages(info["type"])))
-        or (name in ("query", "question") and _takes_text(info["type"]))
-    ]
-    mandatory = [(component, name) for component, name, info in candidates if info["is_mandatory"]]
+    given = _places(data)
+    sockets = {place: free[place[0]][place[1]] for place in _places(free) if place not in given}
+    texts = [place for place, info in sockets.items() if _takes_text(info["type"])]
+    messages = [place for place, info in sockets.items() if takes_messages(info["type"])]
+    mandatory = [place for place in sockets if sockets[place]["is_mandatory"] and place in (*texts, *messages)]
+    usual = [place for place in mandatory if place in messages or place[1] in _QUESTION_SOCKETS]
+    usual += [place for place in texts if place not in usual and place[1] in ("query", "question")]
+    by_name = [place for place in sockets if place in usual]
     return by_name or (mandatory if len(mandatory) == 1 else [])
 
 
@@ -60,29 +56,23 @@ def _places(sockets: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
 
 def document_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """Document outputs of the last components that have any."""
-    places = {
-        component: [name for name, info in sockets.items() if _is_list_of(info["type"], "Document")]
-        for component, sockets in outputs.items()
-    }
-    return _last_components({component: names for component, names in places.items() if names}, after, ("documents",))
+    places = [place for place in _places(outputs) if _is_list_of(outputs[place[0]][place[1]]["type"], "Document")]
+    return _last_components(places, after, ("documents",))
 
 
 def answer_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """Answer outputs of the last components that have any."""
-    places = {
-        component: [name for name in _ANSWER_SOCKETS if name in sockets] for component, sockets in outputs.items()
-    }
-    return _last_components({component: names for component, names in places.items() if names}, after, _ANSWER_SOCKETS)
+    places = [place for place in _places(outputs) if place[1] in _ANSWER_SOCKETS]
+    return _last_components(places, after, _ANSWER_SOCKETS)
 
 
-def _last_components(
-    places: Mapping[str, Sequence[str]], after: Mapping[str, set[str]], preferred: Sequence[str]
-) -> list[Socket]:
-    last = [component for component in places if not (after.get(component, set()) & set(places) - {component})]
+def _last_components(places: Sequence[Socket], after: Mapping[str, set[str]], preferred: Sequence[str]) -> list[Socket]:
+    by_component = group_pairs(places)
     chosen: list[Socket] = []
-    for component in last:
-        usual = [name for name in preferred if name in places[component]]
-        chosen += [(component, name) for name in usual[:1] or places[component]]
+    for component, names in by_component.items():
+        if not after.get(component, set()) & by_component.keys() - {component}:
+            usual = [name for name in preferred if name in names]
+            chosen += [(component, name) for name in usual[:1] or names]
     return chosen
 
 
@@ -237,10 +227,13 @@ class _HaystackPipeline:
         own_top_k: bool,
     ) -> None:
         """``named`` has the sockets that the user named, by the option of ``from_haystack``."""
+        import networkx  # a pipeline's graph is one of this package, which Haystack requires
+
         self._pipeline, self._data, self._mapper, self._own = pipeline, data, mapper, own_top_k
         self._free = pipeline.inputs()
         outputs = pipeline.outputs(include_components_with_connected_outputs=True)
-        after = _descendants(pipeline)
+        graph: Any = getattr(pipeline, "graph", None)
+        after = {} if graph is None else {name: networkx.descendants(graph, name) for name in graph.nodes}
         inputs = named["inputs"]
         self._questions = (
             question_sockets(self._free, data) if inputs is None else parse_sockets(inputs, self._free, "inputs")
@@ -331,20 +324,9 @@ def _select_sockets(
     return list(candidates)
 
 
-def _descendants(pipeline: Any) -> dict[str, set[str]]:
-    """The descendants of every component."""
-    import networkx  # a pipeline's graph is one of this package, which Haystack requires
-
-    graph: Any = getattr(pipeline, "graph", None)
-    return {} if graph is None else {component: networkx.descendants(graph, component) for component in graph.nodes}
-
-
 def _first_value(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:
-    for component, name in places:
-        value = reply.get(component, {}).get(name)
-        if value is not None:
-            return value
-    return None
+    values = [reply.get(component, {}).get(name) for component, name in places]
+    return next((value for value in values if value is not None), None)
 
 
 def _answer(reply_value: Any, places: Sequence[Socket]) -> Response:

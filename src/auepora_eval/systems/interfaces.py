@@ -246,11 +246,6 @@ class System:
     load: Callable[[], None] | None = None
     """Imports what calls need, before the deadline of the first one begins."""
 
-    def prepare(self) -> None:
-        """Import what calls need."""
-        if self.load is not None:
-            self.load()
-
 
 def as_system(system: object) -> System:
     """Any supported object as a system; ``BadTypeError`` for others.

@@ -132,20 +132,14 @@ def default_request(
     if sample.history:
         question["history"] = sample.history
     if documents is not None:
-        question["documents"] = _documents_json(documents)
+        question["documents"] = [_document_json(document) for document in documents]
     return question
 
 
-def _documents_json(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Given documents as they are sent: id, text and, if there are any, metadata."""
-    return [
-        {
-            "doc_id": document.doc_id,
-            "text": document.text,
-            **({"metadata": document.metadata} if document.metadata else {}),
-        }
-        for document in documents
-    ]
+def _document_json(document: Document) -> dict[str, Any]:
+    """A given document as it is sent: id, text and, if there are any, metadata."""
+    metadata = {"metadata": document.metadata} if document.metadata else {}
+    return {"doc_id": document.doc_id, "text": document.text, **metadata}
 
 
 def json_text(value: object) -> str:
@@ -161,7 +155,10 @@ def plain_text(value: object) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _placeholder_value(path: JsonPath, facts: Mapping[str, Any]) -> Any:
+def _part_value(path: str | JsonPath, facts: Mapping[str, Any]) -> Any:
+    """What stands at a part of a string: the part itself, or what its placeholder names."""
+    if isinstance(path, str):
+        return path
     try:
         return path.find(facts, inside=f"sample '{facts['sample_id']}'")
     except PathNotFoundError as error:
@@ -179,7 +176,7 @@ class _Text:
     parts: tuple[str | JsonPath, ...]
 
     def fill(self, facts: Mapping[str, Any]) -> Any:
-        values = [part if isinstance(part, str) else _placeholder_value(part, facts) for part in self.parts]
+        values = [_part_value(part, facts) for part in self.parts]
         if len(values) == 1:
             return values[0]  # alone, a value keeps its type
         return "".join(plain_text(value) for value in values if value is not None)
@@ -206,7 +203,7 @@ class Template:
             "sample_id": sample.sample_id,
             "top_k": top_k,
             "history": sample.history,
-            "documents": None if documents is None else _documents_json(documents),
+            "documents": None if documents is None else [_document_json(document) for document in documents],
             "labels": sample.labels,
             "metadata": sample.metadata,
         }
@@ -277,9 +274,7 @@ def _fill(value: Any, facts: Mapping[str, Any]) -> Any:
         return value.fill(facts)
     if isinstance(value, dict):
         return {key: _fill(item, facts) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_fill(item, facts) for item in value]
-    return value
+    return [_fill(item, facts) for item in value] if isinstance(value, list) else value
 
 
 # --- replies: outputs from JSON in our own format, or at configured paths --------------------------------------------
@@ -404,9 +399,7 @@ class ReplyPaths:
             found = None if path is None else path.find(reply)
         except PathNotFoundError:  # an error is there only when there is one
             return None
-        if not found:
-            return None
-        return f"system_error: {excerpt(plain_text(found))}"
+        return f"system_error: {excerpt(plain_text(found))}" if found else None
 
     def _position(self, item: Any, rank: int) -> RetrievedDocument:
         inside = f"item {rank} of 'retrieved'"
@@ -442,9 +435,7 @@ def _at(path: JsonPath, value: Any, inside: str, read: Callable[[Any, str], Any]
         if path.optional:
             return None
         raise bad_output(str(error)) from None
-    if found is None and path.optional:
-        return None
-    return read(found, f"'{path.text}' of {inside}")
+    return None if found is None and path.optional else read(found, f"'{path.text}' of {inside}")
 
 
 def _wrong(where: str, value: object, wanted: str) -> SystemCallError:
@@ -475,9 +466,7 @@ def _identifier(value: Any, where: str) -> str:
 
 
 def _identifiers(value: Any, where: str) -> list[str] | None:
-    if value is None:
-        return None
-    return [_identifier(item, f"an item of {where}") for item in _list(value, where)]
+    return None if value is None else [_identifier(item, f"an item of {where}") for item in _list(value, where)]
 
 
 def _list(value: Any, where: str) -> list[Any]:

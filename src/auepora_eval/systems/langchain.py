@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs, UnknownRanking
@@ -162,14 +163,10 @@ class TraceCallback:
     @property
     def timings(self) -> dict[str, float]:
         """Seconds spent on retrieval and generation, if any, and until the first token where it is streamed."""
-        models = [
-            seconds
-            for key, (_, seconds) in self._model_calls.items()
-            if seconds is not None and not self._is_inside_retrieval(key)
-        ]
+        own = {key: seconds for key, (_, seconds) in self._model_calls.items() if not self._is_inside_retrieval(key)}
         parts = {
             "retrieval": [retrieval.seconds for retrieval in self.retrievals if retrieval.seconds is not None],
-            "generation": models,
+            "generation": [seconds for seconds in own.values() if seconds is not None],
             "first_token": list(self._first_tokens.values())[-1:],
         }
         return {name: sum(seconds) for name, seconds in parts.items() if seconds}
@@ -221,7 +218,8 @@ class TraceCallback:
         """A model call has finished."""
         began, _seconds = self._model_calls[run_id]
         self._model_calls[run_id] = began, time.perf_counter() - began
-        messages = [getattr(generation, "message", None) for several in response.generations for generation in several]
+        generations = chain.from_iterable(response.generations)
+        messages = [getattr(generation, "message", None) for generation in generations]
         own = [_usage_report(message) for message in messages]
         # Older models report once for the whole call instead.
         self._reports += own if any(own) else [(getattr(response, "llm_output", None) or {}).get("token_usage")]
@@ -294,8 +292,8 @@ def from_langchain(
             f"if that is the context, give it as the "
             "generator: from_langchain(retriever, generator=runnable)"
         )
-    chain = _Chain(obj, form, mapper, answer_key, documents_key)
-    return adapt_pipeline(chain.aask if use_async else chain.ask, chain.output, config, obj, use_async=use_async)
+    adapted = _Chain(obj, form, mapper, answer_key, documents_key)
+    return adapt_pipeline(adapted.aask if use_async else adapted.ask, adapted.output, config, obj, use_async=use_async)
 
 
 def langchain_generator(

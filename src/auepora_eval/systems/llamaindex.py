@@ -129,28 +129,19 @@ class _ModelCalls:
     """The model calls of one answer: the tokens of all, and when the first token of the last streamed one came."""
 
     def __init__(self) -> None:
-        self._began = time.perf_counter()
-        self._first_tokens: dict[Any, float] = {}
-        self._replies: dict[int, Any] = {}
-
-    def begin_stream(self, call: Any) -> None:
-        """A part of a streamed reply has come."""
-        self._first_tokens.setdefault(call, time.perf_counter() - self._began)
-
-    def add_reply(self, response: Any) -> None:
-        """A reply is complete. A model that chats by completing text reports one reply twice, with the same ``raw``."""
-        same = response if response.raw is None else response.raw
-        self._replies[id(same)] = response
+        self.began = time.perf_counter()
+        self.first_tokens: dict[Any, float] = {}
+        self.replies: dict[int, Any] = {}
 
     @property
     def timings(self) -> dict[str, float]:
         """Seconds until the first token, where it was streamed."""
-        return {"first_token": list(self._first_tokens.values())[-1]} if self._first_tokens else {}
+        return {"first_token": list(self.first_tokens.values())[-1]} if self.first_tokens else {}
 
     @property
     def usage(self) -> dict[str, Any]:
         """The tokens of all model calls."""
-        return sum_token_usage([_usage_report(reply) for reply in self._replies.values()])
+        return sum_token_usage([_usage_report(reply) for reply in self.replies.values()])
 
 
 def _usage_report(response: Any) -> dict[str, Any]:
@@ -192,9 +183,11 @@ def _attach_handler() -> None:
             if calls is None:
                 return
             if isinstance(event, llm.LLMChatInProgressEvent | llm.LLMCompletionInProgressEvent):
-                calls.begin_stream(event.span_id)
+                calls.first_tokens.setdefault(event.span_id, time.perf_counter() - calls.began)
             elif isinstance(event, llm.LLMChatEndEvent | llm.LLMCompletionEndEvent) and event.response is not None:
-                calls.add_reply(event.response)
+                # A model that chats by completing text reports one reply twice, with the same ``raw``.
+                same = event.response if event.response.raw is None else event.response.raw
+                calls.replies[id(same)] = event.response
 
     get_dispatcher().add_event_handler(ModelCallHandler())
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
-from auepora_eval.core.registry import Spec, spec_of
+from auepora_eval.core.registry import Spec, spec_of, use_resources
 from auepora_eval.errors import BadValueError, UnknownConventionError
+from auepora_eval.judge.cache import RecordedCritic
 
 PLANTED = Path(__file__).parent / "planted"
 ENGLISH = [json.loads(line) for line in (PLANTED / "en.jsonl").read_text().splitlines()]
@@ -213,3 +214,32 @@ def test_labels_of_rgb() -> None:
 def test_composites(spec: Spec, value: float) -> None:
     rows = [{"answer": "green tea", "references": ["green green tea"]}]
     assert scores_of(rows, spec) == [pytest.approx(value)]
+
+
+def test_nuggets_of_trec() -> None:
+    file = planted("nuggets.json")
+    words = {"support": "full", "partial_support": "partial", "not_support": "none"}
+    samples, verdicts = [], {}
+    for topic in file["topics"]:
+        nuggets = [
+            {"text": f"fact {place} of {topic['qid']}", **nugget} for place, nugget in enumerate(topic["nuggets"])
+        ]
+        samples.append(EvaluationSample(topic["qid"], "q", metadata={"nuggets": nuggets}))
+        given = [words[nugget["assignment"]] for nugget in nuggets]
+        numbered = [{"number": number, "verdict": verdict} for number, verdict in enumerate(given, 1)]
+        verdicts[topic["qid"]] = {"verdicts": numbered}
+    variants = {
+        "strict_vital_score": "vital_strict",
+        "strict_all_score": "all_strict",
+        "vital_score": "vital",
+        "all_score": "all",
+    }
+    specs: list[Spec] = [
+        {"nugget_recall": {"variant": variant, "no_vital": "zero", "critic": {"use": "judge"}, "as": name}}
+        for name, variant in variants.items()
+    ]
+    with use_resources({"judge": RecordedCritic(verdicts)}):
+        results = evaluate(samples, [SystemOutputs([], Response("an answer")) for _ in samples], specs)
+    assert {result.name: result.value for result in results} == {
+        name: pytest.approx(file["total"][name], abs=1e-12) for name in variants
+    }

@@ -24,8 +24,11 @@ def select(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path; ``None`` where there is none.
 
     ``'text'`` is a constant, ``a + b`` joins two values, and ``a?`` is whether there is a value that is not empty,
-    ``!a?`` whether there is none.
+    ``!a?`` whether there is none. ``a != x|y`` is whether the value is none of these texts.
     """
+    path, compared, texts = path.partition(" != ")
+    if compared:
+        return select(record, path) not in texts.split("|")
     if path.endswith("?"):
         return bool(select(record, path[:-1].removeprefix("!"))) is not path.startswith("!")
     parts = [_select_one(record, part.strip()) for part in path.split(" + ")]
@@ -44,7 +47,7 @@ def path_head(path: str) -> str:
     """
     if path.startswith(("'", "@")):
         return ""
-    return re.split(r"[.\[]", path.lstrip("!"), maxsplit=1)[0]
+    return re.split(r"[.\[]| != ", path.lstrip("!"), maxsplit=1)[0]
 
 
 def _select_one(record: Mapping[str, Any], path: str) -> Any:

@@ -19,8 +19,9 @@ from ..core.metrics_base import BatchMetric, apply_failure_policy, declare, set_
 from ..core.reduce import Mean
 from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
+from ..features.texts import is_unanswerable
 from ..options import NonEmpty, Phrases
 from .wrappers import WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
 
@@ -176,6 +177,52 @@ class Composite(CombinedMetric):
         return Score(add_outcome(f"Combined ({self.mean})", self._mean([score.value or 0.0 for score in scores])))
 
 
+@register("conditioned")
+@dataclass(frozen=True)
+class Conditioned(CombinedMetric):
+    r"""Another metric, where refusing decides first: a right refusal counts 1, a wrong one 0, as in MTRAG.
+
+    .. math:: [\text{refused}] \;\text{if unanswerable, else}\; M \cdot [\text{not refused}]
+
+    A question is unanswerable if `labels["answerable"]` is false or its scenario says so. An answer is a refusal if
+    `refusal` gives it 1: by phrases (`refusal_rate`, the default) or by a judge (`llm_refusal`); a partial refusal is
+    none. Of unanswerable questions `base` is not read.
+    """
+
+    base: Any = "token_f1"
+    refusal: Any = "refusal_rate"
+
+    metadata = declare(
+        reference="Katsis et al. 2025 (MTRAG)",
+        examples=("conditioned", {"conditioned": {"base": "token_recall", "refusal": "exact_match"}}),
+        option_help={"of1": "the other metric", "of2": "what says whether the answer is a refusal"},
+    )
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The other metric, and the one of refusals."""
+        return self.base, self.refusal
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", metric(self.base))
+        object.__setattr__(self, "refusal", metric(self.refusal))
+        super().__post_init__()
+        low, high = self.base.range
+        set_metadata(self, range=(min(low, 0.0), max(high, 1.0)))
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """1 or 0 where the question is unanswerable or the answer a refusal, else the other metric's outcome."""
+        score, refusal = scores
+        is_answerable = not is_unanswerable(sample)
+        is_refusal = refusal.value == 1.0
+        if refusal.value is None:
+            return refusal
+        if is_answerable and not is_refusal:
+            return score
+        is_right = is_refusal and not is_answerable
+        return Score(add_outcome("A refusal, and rightly so", float(is_right)))
+
+
 @register("truthfulness")
 @dataclass(frozen=True)
 class Truthfulness(CombinedMetric):
@@ -323,10 +370,12 @@ class EditedAnswer(WrapperMetric):
 
     `edits` are applied in their order: `strip` removes white space at both ends, `first_line` keeps what stands before
     the first line end, `remove_citations` deletes marks such as [1], and `remove_blanks` deletes blanks. The scripts of
-    ALCE and of RGB (in Chinese) edit answers like this before they compare them.
+    ALCE and of RGB (in Chinese) edit answers like this before they compare them. With `references: documents` the
+    texts of the retrieved documents take the place of the reference answers: how extractive is the answer?
     """
 
     edits: Annotated[tuple[Edit, ...], NonEmpty()] = field(default=("strip",), metadata={"convert": tuple})
+    references: Literal["own", "documents"] = "own"
 
     metadata = declare(
         reads=frozenset({"response"}),
@@ -336,9 +385,13 @@ class EditedAnswer(WrapperMetric):
         examples=(
             {"edited_answer": {"base": "containment", "edits": ["strip", "first_line", "remove_citations"]}},
             {"edited_answer": {"base": "rougeL_answer", "edits": ["remove_blanks"]}},
+            {"edited_answer": {"base": "token_precision", "references": "documents"}},
         ),
-        signature={"edits": "edits"},
-        option_help={"edits": "how answers are edited before they are scored"},
+        signature={"edits": "edits", "references": SignatureOption("references", unless="own")},
+        option_help={
+            "edits": "how answers are edited before they are scored",
+            "references": "what answers are compared with",
+        },
     )
     follows_base: ClassVar[bool] = True
 
@@ -359,17 +412,25 @@ class EditedAnswer(WrapperMetric):
             text = EDITS[name](text)
         return replace(output, response=replace(output.response, text=text))
 
+    def compared(self, sample: EvaluationSample, output: SystemOutputs | None) -> EvaluationSample:
+        """The sample with what its answer is compared with as references."""
+        if self.references == "own" or output is None:
+            return sample
+        texts = [item.doc.text for item in output.retrieved if item.doc.text]
+        return replace(sample, reference_answer=Response(texts[0]) if texts else None, reference_answers=texts)
+
     def score(self, batch: Batch) -> Scores:
         """The wrapped metric's outcomes on the edited answers."""
         outputs = [output and self.edited(output) for output in batch.outputs]
-        return apply_failure_policy(self.inner, Batch(batch.samples, outputs, memory=batch.memory))
+        samples = list(map(self.compared, batch.samples, batch.outputs))
+        return apply_failure_policy(self.inner, Batch(samples, outputs, memory=batch.memory))
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The wrapped metric's outcome by its plain definition."""
         edited = self.edited(output)
         if edited.response is not None:
             add_step(f"Edited: {quote_text(edited.response.text)}")
-        return self.inner.reference(sample, edited)
+        return self.inner.reference(self.compared(sample, output), edited)
 
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
         """The wrapped metric's details."""

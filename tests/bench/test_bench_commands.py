@@ -171,7 +171,7 @@ def test_the_folder_of_a_benchmark_is_found(auepora: Auepora, data: str) -> None
     code, out, err = auepora(
         "bench", "run", "beir", "--data", str(FOLDER / data), "--outputs", str(FOLDER / "beir" / "run.txt")
     )
-    assert (code, out.startswith("BEIR: NDCG@1 0.2500 on 3 samples")) == (0, True), err
+    assert (code, out.startswith("BEIR (rankings): NDCG@1 0.2500 on 3 samples")) == (0, True), err
 
 
 def test_a_record_without_an_id(auepora: Auepora, tmp_path: Path) -> None:
@@ -189,6 +189,7 @@ def test_a_record_without_an_id(auepora: Auepora, tmp_path: Path) -> None:
         (["bench", "run", "hotpotqa"], "the files of hotpotqa are not here; give --data PATH. Get them yourself: hotpot_dev"),
         (["bench", "run", "hotpotqa", "--data", "none.json"], "no such file; Get them yourself"),
         (["bench", "run", "rgb", "--split", "fr"], "rgb has no split 'fr'; there are en, int, fact, zh"),
+        (["bench", "run", "beir", "--split", "holes", "--data", str(FOLDER / "beir"), "--system", "a:b"], "counted in saved outputs: give --outputs FILE"),
         (["bench", "check", "none"], "there is no benchmark 'none'"),
         (["init"], "give DATASET, or --bench NAME"),
     ],

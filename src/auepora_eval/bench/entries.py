@@ -118,6 +118,8 @@ class Part:
     outputs_format: str | None = None
     drop_query_ids: bool = False
     """Whether retrieved documents whose id is that of the query are dropped."""
+    counts_unjudged: bool = False
+    """Whether the relevant documents are those retrieved ones on which no query at all has a judgement."""
     metrics: Mapping[str, PublishedMetric]
     """By published name."""
     slices: Sequence[str] = ()

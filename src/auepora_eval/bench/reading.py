@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import DataFileError, did_you_mean
+from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.cells import id_value, parse_list_cell, text_value
 from ..io.codec import LineError, decode_output_line, decode_sample, text_id
 from ..io.extract import EXTRACT, extract_values, slotted_reference, split_extracts
@@ -69,7 +69,18 @@ def load_part(
     if part.drop_query_ids:
         given = {sample_id: without_document(output, sample_id) for sample_id, output in given.items()}
     aligned = align_outputs(samples, given)
+    if part.counts_unjudged:
+        if not given:
+            raise BadValueError("documents without a judgement are counted in saved outputs: give --outputs FILE")
+        judged = {document.doc_id for sample in samples for document in sample.relevant_docs or ()}
+        samples = [_with_unjudged(*pair, judged) for pair in zip(samples, aligned.outputs, strict=True)]
     return Loaded(samples, aligned.outputs, aligned.missing)
+
+
+def _with_unjudged(sample: EvaluationSample, output: SystemOutputs | None, judged: Container[str]) -> EvaluationSample:
+    """A sample whose relevant documents are the retrieved ones without a judgement."""
+    retrieved = [] if output is None else [item.doc for item in output.retrieved]
+    return replace(sample, relevant_docs=[document for document in retrieved if document.doc_id not in judged])
 
 
 def without_document(output: SystemOutputs, doc_id: str) -> SystemOutputs:

@@ -256,3 +256,16 @@ def test_groups_of_musique(answerable: list[bool | None], value: float, why: str
     numbers = {number.name: number for number in again.numbers}
     assert numbers["group_answer_sufficiency_f1"].value == pytest.approx(value), why
     assert numbers["group_answer_sufficiency_f1"].counted == 2
+
+
+def test_interval_of_ares() -> None:
+    benchmark = get_benchmark("ares")
+    scored = score_example(benchmark, "", benchmark.part(None).examples["partly labelled"])
+    number = next(number for number in scored.numbers if number.name == "context_relevance ppi")
+    published, ours = number.intervals
+    assert published == pytest.approx((0.3256553497, 1.1743446503), abs=1e-9)
+    assert (number.ours, *ours) == pytest.approx((0.625, 0.3057, 0.8632), abs=1e-4)
+    assert number.counted == 20
+    scored = score_example(benchmark, "", benchmark.part(None).examples["labelled"])
+    number = next(number for number in scored.numbers if number.name == "context_relevance ppi")
+    assert (number.value, number.ours) == (None, None), "no row is without a label"

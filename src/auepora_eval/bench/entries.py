@@ -67,7 +67,9 @@ class PublishedMetric:
     column: str | None = None
     """A number of each sample, such as ``labels.relevance``, whose mean is the value: it describes the data."""
     against: str | None = None
-    """Labels of samples: the value is then the area under the ROC curve of ``column``, as a score of these labels."""
+    """Labels of samples. With ``column`` the value is the area under the ROC curve of that column, as a score of these
+    labels. With ``metric`` it is the prediction-powered mean of the labels: the mean score of samples without a label,
+    less the mean of score - label of the others. Ours is then the mean that ``judge calibrate`` gives."""
     scale: float = 1.0
     """What the value is multiplied with: 100 where the script gives per cent."""
     shift: float = 0.0

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any
+
+import numpy as np
 
 from ..core.registry import Spec, metric, use_resources
 from ..core.results import Results
@@ -17,12 +19,13 @@ from ..engine.evaluate import evaluate
 from ..errors import AueporaError, BadValueError, MissingDependencyError
 from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
-from ..stats.calibration import threshold_counts
+from ..stats.calibration import corrected_mean, threshold_counts
 from .entries import Benchmark, Example, Part, PublishedMetric, named_spec, parse_settings
 from .reading import Loaded, load_part
 from .verdicts import fixed_judges
 
 TOLERANCE = 1e-9
+_NORMAL_QUANTILE = NormalDist().inv_cdf(0.975)
 OURS = " (ours)"
 CONDITION = " (condition)"
 SUFFIXES = {"metric": "", "ours": OURS, "condition": CONDITION}
@@ -181,6 +184,8 @@ def _number(
     samples: Sequence[EvaluationSample],
 ) -> Number:
     result = results[name]
+    if published.against is not None:
+        return _corrected_number(name, published, result, samples)
     condition = results.get(name + CONDITION)
     if condition is not None:
         means = _cluster_values(samples, result, condition)
@@ -192,6 +197,30 @@ def _number(
     intervals = (_interval(published, result), _interval(published, ours or result))
     counted = result.details.num_samples
     return Number(name, value, ours=other, intervals=intervals, counted=counted, differs=published.differs)
+
+
+def _corrected_number(
+    name: str, published: PublishedMetric, result: MetricResult, samples: Sequence[EvaluationSample]
+) -> Number:
+    """The mean label, by the scores of all samples and the labels of some."""
+    scored = [(score, sample) for score, sample in zip(result.scores or (), samples, strict=True) if score is not None]
+    scores = np.array([score for score, _ in scored], np.float64)
+    labels = np.array([_label(sample, published.against or "") for _, sample in scored], np.float64)
+    is_labelled = np.isfinite(labels)
+    others, excess = scores[~is_labelled], (scores - labels)[is_labelled]
+    if not len(others) or not len(excess):
+        return Number(name, None, ours=None, intervals=((), ()), counted=len(scores), differs=published.differs)
+    value = float(others.mean() - excess.mean())
+    half_width = _NORMAL_QUANTILE * math.sqrt(others.var() / len(others) + excess.var() / len(excess))
+    ours = corrected_mean(scores, labels, binary=True)
+    bounds = () if ours.interval is None else (ours.interval.low, ours.interval.high)
+    intervals = (value - half_width, value + half_width), bounds
+    return Number(name, value, ours=ours.value, intervals=intervals, counted=len(scores), differs=published.differs)
+
+
+def _label(sample: EvaluationSample, path: str) -> float:
+    value = sample_value(sample, path)
+    return math.nan if value in (None, "") else float(value)
 
 
 def _cluster_values(samples: Sequence[EvaluationSample], result: MetricResult, condition: MetricResult) -> list[float]:

@@ -49,6 +49,8 @@ class Reading:
     """Whether the file is an object that has, by field, an object with a value per id."""
     join: Mapping[str, Join] = field(default_factory=dict)
     """Second files, by the name under which records have the joined record."""
+    prepare: str | None = None
+    """The import path of a function from a record and the settings to the record from which columns are taken."""
     number_repeats: bool = False
     """Whether an id may come again: the second record gets ``#2``."""
 

@@ -158,6 +158,8 @@ def _differences(scored: Scored) -> list[str]:
         notes = [*notes[: most - 1], more]
     reasons = group_pairs((reason, name) for name, reason in scored.left_out.items())
     notes += [f"not computed: {', '.join(names)}; {reason}" for reason, names in reasons.items()]
+    if scored.documents:
+        notes.append(scored.documents)
     if heading.mark == "P":
         notes.append(MARKS["P"])
     if heading.non_commercial:

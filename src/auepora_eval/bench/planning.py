@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..core.types import RetrievedDocument
+from ..errors import BadTypeError
 from ..io.codec import encode_output, encode_sample
 from ..io.yaml_values import dump_yaml
 from ..plan.starter import system_section
+from ..runs.replay import ReplayContext, make_replay_system
+from ..runs.run import RunRequest
 from ..runtime.files import write_lines
 from .entries import Benchmark, get_benchmark
 from .pages import licence_text
@@ -16,6 +22,7 @@ from .recognition import find_data, require_shape
 from .scoring import judges_of, metric_specs, slice_paths
 
 _JUDGE = '{openai: {model: MODEL, base_url: "http://127.0.0.1:8000/v1", api_key_env: MY_API_KEY}}'
+_TAKES_DOCUMENTS = "documents are given to generate(query, documents), or to a run() that takes documents"
 _RESOURCES = {"nli": "{nli: PATH_OF_A_MODEL}"}
 """By the name of a resource how a plan gives it; all others are judges."""
 
@@ -48,6 +55,30 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
         lines_of_judges = [f"#   {name}: {_RESOURCES.get(name, _JUDGE)}" for name in judges]
         sections.append("\n".join(["# Needed by the metrics above; fill this in.", "# resources:", *lines_of_judges]))
     write_lines(path, ["\n".join(sections).encode()])
+
+
+def with_benchmark_documents(
+    request: RunRequest, benchmark: Benchmark, settings: Mapping[str, Any]
+) -> tuple[RunRequest, str]:
+    """The request with the documents of the benchmark in place of those that its system retrieves, and what was done.
+
+    A system that takes no documents retrieves for itself.
+    """
+    told = ""
+    contexts: dict[str, ReplayContext] = {}
+    for sample in request.samples:
+        ranked = enumerate(sample.candidate_docs or (), start=1)
+        contexts[sample.sample_id] = ReplayContext([RetrievedDocument(given, None, rank) for rank, given in ranked])
+    if any(context.retrieved for context in contexts.values()):
+        try:
+            system = make_replay_system(request.system, contexts, requirements=_TAKES_DOCUMENTS)
+        except BadTypeError as error:
+            told = f"the system retrieved for itself: {error}"
+        else:
+            told = "the system answered from the documents of the benchmark"
+            request = replace(request, system=system, gives_documents=True)
+    about = {"settings": dict(settings), "licence": licence_text(benchmark), "documents": told}
+    return replace(request, config={**request.config, "benchmark": about}), told
 
 
 def write_bench_plan(name: str, data: str | None, outputs: str | None, path: Path, *, system: str | None) -> None:

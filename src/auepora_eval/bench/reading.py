@@ -135,9 +135,12 @@ def _rows(reading: Reading, path: Path, settings: Mapping[str, Any], *, of_outpu
             del columns[name]
     values = {f"@{name}": value for name, value in settings.items()}
     joined = {name: _joined_records(join, path) for name, join in reading.join.items()}
+    prepare = None if reading.prepare is None else import_object(reading.prepare)
     times: Counter[str] = Counter()
     for index, (line, found) in enumerate(_records(reading, path)):
         record = values | found | {"@index": index}
+        if prepare is not None:
+            record |= prepare(found, **settings)
         for name, join in reading.join.items():
             record[name] = joined[name].get(str(select(record, join.on)), {})
         with _errors_at(path, line):

@@ -60,6 +60,8 @@ class Scored:
     results: Results
     left_out: Mapping[str, str] = field(default_factory=dict)
     """By name of a number why it was not computed."""
+    documents: str = ""
+    """From which documents a system answered, where the benchmark gives some."""
 
     @property
     def part(self) -> Part:

@@ -233,12 +233,12 @@ def _run_system(
     store: str | None,
 ) -> Scored:
     """Write the plan of a benchmark, run it, and take the numbers from the stored run."""
-    from ..bench.planning import write_plan
+    from ..bench.planning import with_benchmark_documents, write_plan
     from ..bench.scoring import with_numbers
     from ..compare.sweeps import with_system_of_run, with_values_of_run
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
-    from ..runs.run import run_plan
+    from ..runs.run import open_plan, start_run
 
     plan = Path(f"bench-{benchmark.name}.yaml")
     write_plan(benchmark, split, loaded, plan, system=system)
@@ -247,11 +247,14 @@ def _run_system(
         with open_store(store) as opened:
             change = with_system_of_run if system is None else with_values_of_run
             source = change(source, opened.find(config))
-    outcome = run_plan(read_plan(source), store=store, tags=(f"bench:{benchmark.name}",))
+    with open_plan(read_plan(source), store=store, tags=(f"bench:{benchmark.name}",)) as (planned, opened, _):
+        request, told = with_benchmark_documents(planned, benchmark, settings)
+        outcome = start_run(request, opened)
     if outcome.results is None:
         raise AueporaError(outcome.message or "the run was not scored")
     answered = replace(loaded, missing=[])
-    return with_numbers(benchmark, split, answered, outcome.results, settings=settings, left_out={})
+    scored = with_numbers(benchmark, split, answered, outcome.results, settings=settings, left_out={})
+    return replace(scored, documents=told)
 
 
 def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:
@@ -270,6 +273,7 @@ def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:
         "missing": scored.loaded.missing,
         "numbers": numbers,
         "not_computed": dict(scored.left_out),
+        "documents": scored.documents,
         "non_commercial": heading.non_commercial,
         "results": scored.results.to_dict(),
     }

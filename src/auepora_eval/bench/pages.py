@@ -120,18 +120,14 @@ def spec_text(spec: Any) -> str:
 
 def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     """The page of ``bench run``: the conclusion first, then the numbers and how they differ from ours."""
-    benchmark = scored.benchmark
-    numbers = scored.numbers
-    total = len(scored.loaded.samples)
-    split = f" ({scored.split})" if scored.split else ""
-    title = f"{benchmark.heading.title}{split}"
+    loaded, numbers = scored.loaded, scored.numbers
+    split = f" ({loaded.split})" if loaded.split else ""
     first = numbers[0]
-    missing = len(scored.loaded.missing)
-    lacks = f"; {missing} without an output" if missing else ""
-    chosen = first.value if strict else first.ours
-    value = number_text(chosen)
+    lacks = f"; {len(loaded.missing)} without an output" if loaded.missing else ""
+    value = number_text(first.value if strict else first.ours)
     published = "" if strict or first.ours == first.value else f" (published: {number_text(first.value)})"
-    lead = f"{title}: {first.name} {value}{published} on {total} samples{lacks}"
+    result = f"{first.name} {value}{published} on {len(loaded.samples)} samples{lacks}"
+    lead = f"{loaded.benchmark.heading.title}{split}: {result}"
     has_ours = not strict and any(number.ours != number.value for number in numbers)
     kinds = ["published", "ours"] if has_ours else ["value"]
     columns = ["number", *kinds, "95 % interval", "samples"]
@@ -149,7 +145,7 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
 
 def _differences(scored: Scored) -> list[str]:
     """What differs from the published script, what was left out, and the licence where use is restricted."""
-    heading = scored.benchmark.heading
+    heading = scored.loaded.benchmark.heading
     notes = [f"{number.name}: {number.differs}" for number in scored.numbers if number.differs]
     notes += heading.differs
     most = max(1, (MAX_LINES - 10 - len(scored.numbers)) // 2)
@@ -163,7 +159,7 @@ def _differences(scored: Scored) -> list[str]:
     if heading.mark == "P":
         notes.append(MARKS["P"])
     if heading.non_commercial:
-        notes.append(f"licence: {licence_text(scored.benchmark)}")
+        notes.append(f"licence: {licence_text(scored.loaded.benchmark)}")
     return notes
 
 

@@ -19,7 +19,7 @@ from .entries import Benchmark, get_benchmark
 from .pages import licence_text
 from .reading import Loaded, load_part
 from .recognition import find_data, require_shape
-from .scoring import judges_of, metric_specs, slice_paths
+from .scoring import judges_of, metric_specs, used_slices
 
 _JUDGE = '{openai: {model: MODEL, base_url: "http://127.0.0.1:8000/v1", api_key_env: MY_API_KEY}}'
 _TAKES_DOCUMENTS = "documents are given to generate(query, documents), or to a run() that takes documents"
@@ -27,12 +27,12 @@ _RESOURCES = {"nli": "{nli: PATH_OF_A_MODEL}"}
 """By the name of a resource how a plan gives it; all others are judges."""
 
 
-def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, system: str | None = None) -> None:
+def write_plan(loaded: Loaded, path: Path, *, system: str | None = None) -> None:
     """Write a plan, and beside it the samples and, without a system, the outputs."""
-    part = benchmark.parts[split]
+    part = loaded.part
     samples = path.with_name(f"{path.stem}.samples.jsonl")
     write_lines(samples, (encode_sample(sample) for sample in loaded.samples))
-    name = f"{benchmark.name}-{split}" if split else benchmark.name
+    name = "-".join(filter(None, (loaded.benchmark.name, loaded.split)))
     values: dict[str, Any] = {"version": 1, "name": name, "dataset": {"jsonl": samples.name}}
     if system is None and len(loaded.missing) < len(loaded.samples):
         outputs = path.with_name(f"{path.stem}.outputs.jsonl")
@@ -43,11 +43,11 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
     if part.conventions:
         values["conventions"] = {"name": "auepora", **part.conventions}
     values["metrics"] = list(metric_specs(part).values())
-    slices = [slice_path for slice_path in part.slices if slice_path in slice_paths(loaded)]
+    slices = used_slices(loaded)
     if slices:
         values["slices"] = slices
-    heading = benchmark.heading
-    sections = [f"# {heading.title}: {heading.cite}\n# Licences: {licence_text(benchmark)}", dump_yaml(values)]
+    heading = loaded.benchmark.heading
+    sections = [f"# {heading.title}: {heading.cite}\n# Licences: {licence_text(loaded.benchmark)}", dump_yaml(values)]
     if "outputs" not in values:
         sections.append(system_section(system or "python").rstrip())
     judges = judges_of(part)
@@ -57,9 +57,7 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
     write_lines(path, ["\n".join(sections).encode()])
 
 
-def with_benchmark_documents(
-    request: RunRequest, benchmark: Benchmark, settings: Mapping[str, Any]
-) -> tuple[RunRequest, str]:
+def with_benchmark_documents(request: RunRequest, loaded: Loaded) -> tuple[RunRequest, str]:
     """The request with the documents of the benchmark in place of those that its system retrieves, and what was done.
 
     A system that takes no documents retrieves for itself.
@@ -77,15 +75,26 @@ def with_benchmark_documents(
         else:
             told = "the system answered from the documents of the benchmark"
             request = replace(request, system=system, gives_documents=True)
-    about = {"settings": dict(settings), "licence": licence_text(benchmark), "documents": told}
+    about = {"settings": loaded.settings, "licence": licence_text(loaded.benchmark), "documents": told}
     return replace(request, config={**request.config, "benchmark": about}), told
+
+
+def open_benchmark(
+    benchmark: Benchmark,
+    split: str | None,
+    data: str | None,
+    outputs: str | None,
+    *,
+    settings: Mapping[str, Any],
+    limit: int | None = None,
+) -> Loaded:
+    """The samples and outputs of a benchmark, from files that are looked for and whose shape is checked."""
+    path, found = find_data(benchmark, split, data)
+    require_shape(benchmark, found, path)
+    return load_part(benchmark, found, path, outputs, given=settings, limit=limit)
 
 
 def write_bench_plan(name: str, data: str | None, outputs: str | None, path: Path, *, system: str | None) -> None:
     """Write the plan of a benchmark for its files."""
-    benchmark = get_benchmark(name)
-    found, split = find_data(benchmark, None, data)
-    require_shape(benchmark, split, found)
-    part = benchmark.parts[split]
-    loaded = load_part(part, found, outputs, settings=part.settings)
-    write_plan(benchmark, split, loaded, path, system=system)
+    loaded = open_benchmark(get_benchmark(name), None, data, outputs, settings={})
+    write_plan(loaded, path, system=system)

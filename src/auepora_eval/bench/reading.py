@@ -25,7 +25,7 @@ from ..io.tables import read_records
 from ..io.values import parse_json
 from ..runtime.files import read_bytes
 from ..runtime.imports import import_object
-from .entries import Join, Part, Reading
+from .entries import Benchmark, Join, Part, Reading, parse_settings
 from .paths import path_head, select
 
 _OUTPUT_FIELDS = ("response", "retrieved", "extra", "timings", "citations", "refused")
@@ -40,41 +40,57 @@ Rows = Iterator[tuple[int | None, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The samples of a benchmark, and an output for each; ``None`` where one is missing."""
+    """The samples of a part of a benchmark, and an output for each; ``None`` where one is missing."""
 
+    benchmark: Benchmark
+    split: str
+    settings: Mapping[str, Any]
     samples: list[EvaluationSample]
     outputs: list[SystemOutputs | None]
     missing: list[str]
 
+    @property
+    def part(self) -> Part:
+        """The part that was read."""
+        return self.benchmark.parts[self.split]
+
 
 def load_part(
-    part: Part, data: Path, outputs: str | Path | None = None, *, settings: Mapping[str, Any], limit: int | None = None
+    benchmark: Benchmark,
+    split: str,
+    data: Path,
+    outputs: str | Path | None = None,
+    *,
+    given: Mapping[str, Any],
+    limit: int | None = None,
 ) -> Loaded:
-    """The samples and outputs of one part of a benchmark."""
+    """The samples and outputs of one part of a benchmark, with the ``given`` settings."""
+    part = benchmark.parts[split]
+    settings = parse_settings(part, given)
     samples = list(islice(_samples(part, data, settings), limit))
     if not samples:
         raise DataFileError(data, None, "there is no sample in it")
-    given: Mapping[str, SystemOutputs] = {}
+    found: Mapping[str, SystemOutputs] = {}
     if outputs is not None and (part.outputs is None or "sample_id" in read_file_head(Path(outputs)).keys):
         try:
-            given = read_outputs_file(outputs, part.outputs_format).outputs
+            found = read_outputs_file(outputs, part.outputs_format).outputs
         except DataFileError as error:
             problem = error.problem.partition("; say which is which")[0]  # by an option of other commands
             expected = "our own JSONL has sample_id and response, a line for each sample"
             raise DataFileError(error.path, error.line, f"{problem}; {expected}") from error
     elif outputs is not None and part.outputs is not None:
-        given = _read_outputs(part.outputs, Path(outputs), settings)
+        found = _read_outputs(part.outputs, Path(outputs), settings)
     elif part.read is not None and any(name.startswith(_OUTPUT_FIELDS) for name in part.read.columns):
-        given = _read_outputs(part.read, data, settings)
+        found = _read_outputs(part.read, data, settings)
     if part.drop_query_ids:
-        given = {sample_id: without_document(output, sample_id) for sample_id, output in given.items()}
-    aligned = align_outputs(samples, given)
+        found = {sample_id: without_document(output, sample_id) for sample_id, output in found.items()}
+    aligned = align_outputs(samples, found)
     if part.counts_unjudged:
-        if not given:
+        if not found:
             raise BadValueError("documents without a judgement are counted in saved outputs: give --outputs FILE")
         judged = {document.doc_id for sample in samples for document in sample.relevant_docs or ()}
         samples = [_with_unjudged(*pair, judged) for pair in zip(samples, aligned.outputs, strict=True)]
-    return Loaded(samples, aligned.outputs, aligned.missing)
+    return Loaded(benchmark, split, settings, samples=samples, outputs=aligned.outputs, missing=aligned.missing)
 
 
 def _with_unjudged(sample: EvaluationSample, output: SystemOutputs | None, judged: Container[str]) -> EvaluationSample:

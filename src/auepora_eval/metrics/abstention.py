@@ -296,8 +296,12 @@ class RefusalRate(RefusalMetric):
         ),
     )
 
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """True: no label is read."""
+        return True
+
     def should_refuse(self, sample: EvaluationSample) -> bool | None:
-        """No label is read."""
+        """False: it does not matter here."""
         return False
 
 

@@ -326,25 +326,25 @@ def build():
 
 
 @pytest.mark.parametrize(
-    ("text", "build", "lead", "told"),
+    ("text", "build", "lead", "said"),
     [
         (READER, "reader:build", "RGB (en): all_rate 1.0000 on 4 samples", "the system answered from the documents of the benchmark"),
         (SYSTEM, "no_reader:build", "RGB (en): all_rate 0.2500 on 4 samples", "the system retrieved for itself"),
     ],
 )  # fmt: skip
 def test_a_system_gets_the_documents_of_the_benchmark(
-    auepora: Auepora, text: str, build: str, lead: str, told: str
+    auepora: Auepora, text: str, build: str, lead: str, said: str
 ) -> None:
     Path(f"{build.partition(':')[0]}.py").write_text(text)
     data = ["--data", str(RGB / "en.json"), "--set", "noise=0.4", "--set", "documents=2"]
     code, out, err = auepora("bench", "run", "rgb", *data, "--system", build, "--store", "runs.sqlite", "-q")
     assert code == 0, err
-    assert (out.startswith(lead), told in out) == (True, True), out
+    assert (out.startswith(lead), said in out) == (True, True), out
     _, out, _ = auepora("show", "latest", "--store", "runs.sqlite", "--json")
     config = json.loads(out)["run"]["config"]["benchmark"]
     assert config["settings"] == {"noise": 0.4, "documents": 2}
     assert "non-commercial" in config["licence"]
-    assert told in config["documents"]
+    assert said in config["documents"]
 
 
 def test_documents_of_rgb() -> None:

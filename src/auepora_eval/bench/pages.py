@@ -146,7 +146,9 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
 def _differences(scored: Scored) -> list[str]:
     """What differs from the published script, what was left out, and the licence where use is restricted."""
     heading = scored.loaded.benchmark.heading
-    notes = [f"{number.name}: {number.differs}" for number in scored.numbers if number.differs]
+    metrics = scored.loaded.part.metrics
+    differing = [number.name for number in scored.numbers if metrics[number.name].differs]
+    notes = [f"{name}: {metrics[name].differs}" for name in differing]
     notes += heading.differs
     most = max(1, (MAX_LINES - 10 - len(scored.numbers)) // 2)
     if len(notes) > most:

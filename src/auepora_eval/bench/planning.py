@@ -15,7 +15,7 @@ from ..plan.starter import system_section
 from ..runs.replay import ReplayContext, make_replay_system
 from ..runs.run import RunRequest
 from ..runtime.files import write_lines
-from .entries import Benchmark, get_benchmark
+from .entries import get_benchmark
 from .pages import licence_text
 from .reading import Loaded, load_part
 from .recognition import find_data, require_shape
@@ -32,7 +32,7 @@ def write_plan(loaded: Loaded, path: Path, *, system: str | None = None) -> None
     part = loaded.part
     samples = path.with_name(f"{path.stem}.samples.jsonl")
     write_lines(samples, (encode_sample(sample) for sample in loaded.samples))
-    name = "-".join(filter(None, (loaded.benchmark.name, loaded.split)))
+    name = f"{loaded.benchmark.name}-{loaded.split}".removesuffix("-")
     values: dict[str, Any] = {"version": 1, "name": name, "dataset": {"jsonl": samples.name}}
     if system is None and len(loaded.missing) < len(loaded.samples):
         outputs = path.with_name(f"{path.stem}.outputs.jsonl")
@@ -57,44 +57,37 @@ def write_plan(loaded: Loaded, path: Path, *, system: str | None = None) -> None
     write_lines(path, ["\n".join(sections).encode()])
 
 
-def with_benchmark_documents(request: RunRequest, loaded: Loaded) -> tuple[RunRequest, str]:
-    """The request with the documents of the benchmark in place of those that its system retrieves, and what was done.
+def with_benchmark_documents(request: RunRequest, loaded: Loaded) -> RunRequest:
+    """The request with a system that answers from the documents of the benchmark, where it takes documents.
 
-    A system that takes no documents retrieves for itself.
+    Its configuration says whether it does, and has the settings and the licence.
     """
-    told = ""
     contexts: dict[str, ReplayContext] = {}
     for sample in request.samples:
         ranked = enumerate(sample.candidate_docs or (), start=1)
         contexts[sample.sample_id] = ReplayContext([RetrievedDocument(given, None, rank) for rank, given in ranked])
+    about = {"settings": loaded.settings, "licence": licence_text(loaded.benchmark), "documents": ""}
     if any(context.retrieved for context in contexts.values()):
         try:
             system = make_replay_system(request.system, contexts, requirements=_TAKES_DOCUMENTS)
-        except BadTypeError as error:
-            told = f"the system retrieved for itself: {error}"
-        else:
-            told = "the system answered from the documents of the benchmark"
             request = replace(request, system=system, gives_documents=True)
-    about = {"settings": loaded.settings, "licence": licence_text(loaded.benchmark), "documents": told}
-    return replace(request, config={**request.config, "benchmark": about}), told
+            about["documents"] = "the system answered from the documents of the benchmark"
+        except BadTypeError as error:
+            about["documents"] = f"the system retrieved for itself: {error}"
+    return replace(request, config={**request.config, "benchmark": about})
 
 
 def open_benchmark(
-    benchmark: Benchmark,
-    split: str | None,
-    data: str | None,
-    outputs: str | None,
+    name: str,
+    split: str | None = None,
+    data: str | None = None,
+    outputs: str | None = None,
     *,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
     limit: int | None = None,
 ) -> Loaded:
     """The samples and outputs of a benchmark, from files that are looked for and whose shape is checked."""
+    benchmark = get_benchmark(name)
     path, found = find_data(benchmark, split, data)
     require_shape(benchmark, found, path)
-    return load_part(benchmark, found, path, outputs, given=settings, limit=limit)
-
-
-def write_bench_plan(name: str, data: str | None, outputs: str | None, path: Path, *, system: str | None) -> None:
-    """Write the plan of a benchmark for its files."""
-    loaded = open_benchmark(get_benchmark(name), None, data, outputs, settings={})
-    write_plan(loaded, path, system=system)
+    return load_part(benchmark, found, path, outputs, given=settings or {}, limit=limit)

@@ -88,7 +88,8 @@ def load_part(
     if part.counts_unjudged:
         if not found:
             raise BadValueError("documents without a judgement are counted in saved outputs: give --outputs FILE")
-        judged = {document.doc_id for sample in samples for document in sample.relevant_docs or ()}
+        relevant = chain.from_iterable(sample.relevant_docs or () for sample in samples)
+        judged = {document.doc_id for document in relevant}
         samples = [_with_unjudged(*pair, judged) for pair in zip(samples, aligned.outputs, strict=True)]
     return Loaded(benchmark, split, settings, samples=samples, outputs=aligned.outputs, missing=aligned.missing)
 
@@ -234,11 +235,24 @@ def _row(record: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
 def _field_value(name: str, value: Any, path: str) -> Any:
     if name in ("sample_id", "cluster_id"):
         return id_value(value, path)
-    if name == "response" and isinstance(value, list):
-        return " ".join(text_value(text, path) for text in value)
+    if name == "response":
+        return _joined_text(value, path)
     if name == "metadata.nuggets":
-        return [{"text": item, "importance": "vital"} if isinstance(item, str) else item for item in value]
+        return [_nugget(item) for item in value]
     return [_turn(item) for item in value] if name == "history" else value
+
+
+def _joined_text(value: Any, path: str) -> str:
+    """A text; of a list of texts, these with blanks between them."""
+    return " ".join(text_value(part, path) for part in _as_list(value))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _nugget(item: Any) -> Any:
+    return {"text": item, "importance": "vital"} if isinstance(item, str) else item
 
 
 def _turn(item: Mapping[str, Any]) -> dict[str, str]:
@@ -252,27 +266,23 @@ def _documents(texts: Any, ids: Any, name: str, *, is_ranking: bool) -> list[Any
     """Documents with texts, ids or both; a text without an id has one that is made of it."""
     if texts is None:
         return [id_value(doc_id, name) for doc_id in ids]
-    flat = list(chain.from_iterable(item if isinstance(item, list) else [item] for item in texts))
-    named = (
-        [text_id(text_value(text, name)) for text in flat]
-        if ids is None
-        else [id_value(doc_id, name) for doc_id in ids]
-    )
+    flat = [_joined_text(text, name) for text in texts]
+    named = [text_id(text) for text in flat] if ids is None else [id_value(doc_id, name) for doc_id in ids]
     if len(named) != len(flat):
         raise LineError(f"there are {len(flat)} texts of documents, but {len(named)} ids")
     documents = [{"doc_id": doc_id, "text": text} for doc_id, text in zip(named, flat, strict=True)]
     if is_ranking:
         return [{"doc": document} for document in documents]
-    return list({document["doc_id"]: document for document in documents}.values())
+    by_id = {document["doc_id"]: document for document in documents}
+    return list(by_id.values())
 
 
 def _alternatives(value: Any, path: str) -> dict[str, Any]:
     """References that are alternatives, each a list of things to name; a flat list has alternatives of one thing."""
-    listed = [[item] if isinstance(item, str) else list(item) for item in value]
-    if not listed or not all(listed):
+    texts = [_joined_text(item, path) for item in value]
+    if not all(texts) or not texts:
         raise LineError(f"field {quote_text(path)} is empty; it needs a reference")
-    texts = [" ".join(text_value(text, path) for text in item) for item in listed]
-    first = {"text": texts[0], "structured": {"alternatives": listed}}
+    first = {"text": texts[0], "structured": {"alternatives": [_as_list(item) for item in value]}}
     return {"reference_answer": first, "reference_answers": texts[1:]}
 
 

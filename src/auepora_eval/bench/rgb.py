@@ -26,7 +26,10 @@ def with_documents(record: Mapping[str, Any], *, noise: float, documents: int, c
     noisy = math.ceil(documents * noise)
     positive, negative = record["positive"], record["negative"]
     if "positive_wrong" in record:
-        chosen = _false_and_true(record, documents - noisy, math.ceil(documents * correct), generator)
+        places = generator.sample(range(len(positive)), min(len(positive), documents - noisy))
+        false_count = max(documents - noisy - math.ceil(documents * correct), 0)
+        chosen = [record["positive_wrong"][place] for place in places[:false_count]]
+        chosen += [positive[place] for place in places[false_count:]]
     elif positive and isinstance(positive[0], list):
         chosen = _of_each_part(positive, documents - noisy, generator)
         noisy = max(documents - len(chosen), 0)
@@ -37,16 +40,6 @@ def with_documents(record: Mapping[str, Any], *, noise: float, documents: int, c
     texts = [*chosen, *negative[:noisy]]
     generator.shuffle(texts)
     return {**record, "documents": texts}
-
-
-def _false_and_true(record: Mapping[str, Any], count: int, true_count: int, generator: random.Random) -> list[str]:
-    """Documents with the false answer at random places, and at others those with the true one."""
-    places = list(range(len(record["positive"])))
-    false_places = generator.sample(places, min(len(places), max(count - true_count, 0)))
-    others = [place for place in places if place not in false_places]
-    true_places = generator.sample(others, min(len(others), true_count))
-    false_texts = [record["positive_wrong"][place] for place in false_places]
-    return false_texts + [record["positive"][place] for place in true_places]
 
 
 def _of_each_part(parts: Sequence[Sequence[str]], count: int, generator: random.Random) -> list[str]:

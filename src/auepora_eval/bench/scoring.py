@@ -21,6 +21,7 @@ from ..judge.cache import RecordedCritic
 from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
 from ..stats.calibration import corrected_mean, threshold_counts
+from ..stats.intervals import Floats
 from .entries import Benchmark, Example, Part, PublishedMetric, named_spec
 from .reading import Loaded, load_part
 
@@ -47,7 +48,6 @@ class Number:
     """The 95 % intervals of both; empty where there is none."""
     counted: int
     """How many samples count."""
-    differs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +120,15 @@ def _usable(part: Part, resources: Mapping[str, Any]) -> tuple[dict[str, Spec], 
     left_out: dict[str, str] = {}
     for name, spec in metric_specs(part).items():
         missing = sorted(set(used_resources(spec)) - resources.keys())
-        if missing:
-            left_out[name] = f"needs {' and '.join(missing)}: give --plan with resources.{missing[0]}"
-            continue
         try:
-            with use_resources(resources):
-                metric(spec)
+            if missing:
+                left_out[name] = f"needs {' and '.join(missing)}: give --plan with resources.{missing[0]}"
+            else:
+                with use_resources(resources):
+                    metric(spec)
+                usable[name] = spec
         except MissingDependencyError as error:
             left_out[name] = str(error)
-            continue
-        usable[name] = spec
     if not usable:
         raise BadValueError(f"nothing can be computed: {'; '.join(dict.fromkeys(left_out.values()))}")
     return usable, left_out
@@ -137,18 +136,26 @@ def _usable(part: Part, resources: Mapping[str, Any]) -> tuple[dict[str, Spec], 
 
 def _column_number(name: str, published: PublishedMetric, samples: Sequence[EvaluationSample]) -> Number:
     """A number that samples have: its mean, or how well it tells their labels apart."""
-    rows: list[tuple[float, float]] = []
-    for sample in samples:
-        number = sample_value(sample, published.column or "")
-        label = sample_value(sample, published.against) if published.against else 0
-        if number is not None and label is not None:
-            rows.append((float(number), float(label)))
-    numbers, labels = [row[0] for row in rows], [row[1] for row in rows]
+    given = [sample_value(sample, published.column or "") for sample in samples]
+    numbers, labels = _labelled_numbers(given, published, samples)
+    if published.against:
+        is_labelled = np.isfinite(labels)
+        numbers, labels = numbers[is_labelled], labels[is_labelled]
     value = None
-    if rows:
-        value = threshold_counts(numbers, labels).auroc() if published.against else fmean(numbers)
+    if len(numbers):
+        value = threshold_counts(numbers, labels).auroc() if published.against else fmean(numbers.tolist())
         value = _transformed(published, value)
-    return Number(name, value, ours=value, intervals=((), ()), counted=len(rows), differs=published.differs)
+    return Number(name, value, ours=value, intervals=((), ()), counted=len(numbers))
+
+
+def _labelled_numbers(
+    given: Sequence[Any], published: PublishedMetric, samples: Sequence[EvaluationSample]
+) -> tuple[Floats, Floats]:
+    """The numbers that are given, and the label of each; NaN where there is none."""
+    pairs = [(sample, number) for sample, number in zip(samples, given, strict=True) if number is not None]
+    labels = [sample_value(sample, published.against or "") for sample, _ in pairs]
+    known = [math.nan if label == "" else label for label in labels]  # an empty cell of a table
+    return np.array([number for _, number in pairs], np.float64), np.array(known, np.float64)
 
 
 def _number(loaded: Loaded, name: str, published: PublishedMetric, results: Mapping[str, MetricResult]) -> Number:
@@ -159,36 +166,29 @@ def _number(loaded: Loaded, name: str, published: PublishedMetric, results: Mapp
     if condition is not None:
         means = _cluster_values(loaded.samples, result, condition)
         value = _transformed(published, fmean(means)) if means else None
-        return Number(name, value, ours=value, intervals=((), ()), counted=len(means), differs=published.differs)
+        return Number(name, value, ours=value, intervals=((), ()), counted=len(means))
     value = _value(loaded.part, published, result)
     ours = results.get(name + OURS)
     other = value if ours is None else _value(loaded.part, published, ours)
     intervals = (_interval(published, result), _interval(published, ours or result))
     counted = result.details.num_samples
-    return Number(name, value, ours=other, intervals=intervals, counted=counted, differs=published.differs)
+    return Number(name, value, ours=other, intervals=intervals, counted=counted)
 
 
 def _corrected_number(
     name: str, published: PublishedMetric, result: MetricResult, samples: Sequence[EvaluationSample]
 ) -> Number:
     """The mean label, by the scores of all samples and the labels of some."""
-    scored = [(score, sample) for score, sample in zip(result.scores or (), samples, strict=True) if score is not None]
-    scores = np.array([score for score, _ in scored], np.float64)
-    labels = np.array([_label(sample, published.against or "") for _, sample in scored], np.float64)
+    scores, labels = _labelled_numbers(result.scores or (), published, samples)
     others, excess = scores[np.isnan(labels)], (scores - labels)[np.isfinite(labels)]
     if not len(others) or not len(excess):
-        return Number(name, None, ours=None, intervals=((), ()), counted=len(scores), differs=published.differs)
+        return Number(name, None, ours=None, intervals=((), ()), counted=len(scores))
     value = float(others.mean() - excess.mean())
     half_width = _NORMAL_QUANTILE * math.sqrt(others.var() / len(others) + excess.var() / len(excess))
     ours = corrected_mean(scores, labels, binary=True)
     own_bounds = () if ours.interval is None else (ours.interval.low, ours.interval.high)
     intervals = (value - half_width, value + half_width), own_bounds
-    return Number(name, value, ours=ours.value, intervals=intervals, counted=len(scores), differs=published.differs)
-
-
-def _label(sample: EvaluationSample, path: str) -> float:
-    value = sample_value(sample, path)
-    return math.nan if value in (None, "") else float(value)
+    return Number(name, value, ours=ours.value, intervals=intervals, counted=len(scores))
 
 
 def _cluster_values(samples: Sequence[EvaluationSample], result: MetricResult, condition: MetricResult) -> list[float]:

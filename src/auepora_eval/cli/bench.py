@@ -187,9 +187,7 @@ def run_command(
         raise click.UsageError("give --outputs, or --system or --config, not both")
     refuse_input_as_output(output, [path for path in (files.data, files.outputs) if path is not None])
     settings = parse_settings(files.set_texts)
-    loaded = open_benchmark(
-        get_benchmark(name), files.split, files.data, files.outputs, settings=settings, limit=files.limit
-    )
+    loaded = open_benchmark(name, files.split, files.data, files.outputs, settings=settings, limit=files.limit)
     if files.system is not None or files.config is not None:
         scored = _run_system(loaded, system=files.system, config=files.config, store=store)
     elif len(loaded.missing) == len(loaded.samples):
@@ -234,19 +232,20 @@ def _run_system(loaded: Loaded, *, system: str | None, config: str | None, store
             change = with_system_of_run if system is None else with_values_of_run
             source = change(source, opened.find(config))
     with open_plan(read_plan(source), store=store, tags=(f"bench:{name}",)) as (planned, opened, _):
-        request, told = with_benchmark_documents(planned, loaded)
+        request = with_benchmark_documents(planned, loaded)
         outcome = start_run(request, opened)
     if outcome.results is None:
         raise AueporaError(outcome.message or "the run was not scored")
     scored = with_numbers(replace(loaded, missing=[]), outcome.results, {})
-    return replace(scored, documents=told)
+    return replace(scored, documents=request.config["benchmark"]["documents"])
 
 
 def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:
     loaded, heading = scored.loaded, scored.loaded.benchmark.heading
     numbers: dict[str, Any] = {}
     for number in scored.numbers:
-        numbers[number.name] = {"published": number.value, "samples": number.counted, "differs": number.differs}
+        differs = loaded.part.metrics[number.name].differs
+        numbers[number.name] = {"published": number.value, "samples": number.counted, "differs": differs}
         if not strict:
             numbers[number.name]["ours"] = number.ours
     return {

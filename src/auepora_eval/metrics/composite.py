@@ -207,8 +207,7 @@ class Conditioned(CombinedMetric):
         object.__setattr__(self, "base", metric(self.base))
         object.__setattr__(self, "refusal", metric(self.refusal))
         super().__post_init__()
-        low, high = self.base.range
-        set_metadata(self, range=(min(low, 0.0), max(high, 1.0)))
+        set_metadata(self, range=self.base.range)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """1 or 0 where the question is unanswerable or the answer a refusal, else the other metric's outcome."""
@@ -417,12 +416,13 @@ class EditedAnswer(WrapperMetric):
         if self.references == "own" or output is None:
             return sample
         texts = [item.doc.text for item in output.retrieved if item.doc.text]
-        return replace(sample, reference_answer=Response(texts[0]) if texts else None, reference_answers=texts)
+        first = Response(texts[0]) if texts else None
+        return replace(sample, reference_answer=first, reference_answers=texts)
 
     def score(self, batch: Batch) -> Scores:
         """The wrapped metric's outcomes on the edited answers."""
         outputs = [output and self.edited(output) for output in batch.outputs]
-        samples = list(map(self.compared, batch.samples, batch.outputs))
+        samples = [self.compared(*pair) for pair in zip(batch.samples, batch.outputs, strict=True)]
         return apply_failure_policy(self.inner, Batch(samples, outputs, memory=batch.memory))
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.conventions import Conventions
 from ..core.registry import Spec, metric
 from ..errors import AueporaError, BadValueError, MissingDependencyError, did_you_mean
 from ..options import option_types
@@ -131,11 +130,6 @@ class Part:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values that ``--set`` changes, with their defaults; columns refer to them as ``@NAME``."""
     examples: Mapping[str, Example]
-
-    def rules(self) -> Conventions:
-        """The conventions of its metrics."""
-        changes = dict(self.conventions)
-        return Conventions.of(changes.pop("name", None), **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,8 +40,7 @@ def write_plan(loaded: Loaded, path: Path, *, system: str | None = None) -> None
         lines = [encode_output(sample.sample_id, output) for sample, output in pairs if output is not None]
         write_lines(outputs, lines)
         values["outputs"] = {"jsonl": outputs.name}
-    if part.conventions:
-        values["conventions"] = {"name": "auepora", **part.conventions}
+    values["conventions"] = {"name": "auepora", **part.conventions}
     values["metrics"] = list(metric_specs(part).values())
     slices = used_slices(loaded)
     if slices:

@@ -146,10 +146,9 @@ def _errors_at(path: Path, line: int | None) -> Iterator[None]:
 
 def _rows(reading: Reading, path: Path, settings: Mapping[str, Any], *, of_outputs: bool) -> Rows:
     """The rows of our own format, of samples or of outputs."""
-    columns, extracts = split_extracts(reading.columns)
-    for name in list(columns):
-        if name != "sample_id" and name.startswith(_OUTPUT_FIELDS) is not of_outputs:
-            del columns[name]
+    every, extracts = split_extracts(reading.columns)
+    fields = [name for name in every if name == "sample_id" or name.startswith(_OUTPUT_FIELDS) is of_outputs]
+    columns = {name: every[name] for name in fields}
     values = {f"@{name}": value for name, value in settings.items()}
     joined = {name: _joined_records(join, path) for name, join in reading.join.items()}
     prepare = None if reading.prepare is None else import_object(reading.prepare)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.conventions import Conventions
 from ..core.registry import Spec, metric, use_resources
 from ..core.results import Results
 from ..core.slices import sample_value
@@ -76,12 +77,13 @@ def metric_specs(part: Part) -> dict[str, Spec]:
 def score_loaded(loaded: Loaded, *, resources: Mapping[str, Any] | None = None, judging: Any = None) -> Scored:
     """The numbers of samples and outputs that were read."""
     usable, left_out = _usable(loaded.part, resources or {})
+    choices = dict(loaded.part.conventions)
     with use_resources(resources or {}):
         results = evaluate(
             loaded.samples,
             loaded.outputs,
             list(usable.values()),
-            conventions=loaded.part.rules(),
+            conventions=Conventions.of(choices.pop("name", None), **choices),
             slices=used_slices(loaded),
             judging=judging or JudgePolicy(),
         )

@@ -32,14 +32,13 @@ class CombinedMetric(ConfiguredMetric):
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(suggested=False)
-    part_option: ClassVar[str] = "base"
-    """The option with the other metric, or with several."""
+    part_options: ClassVar[tuple[str, ...]] = ("base",)
+    """The options with another metric each."""
 
     @property
     def parts(self) -> Sequence[Any]:
         """The other metrics, as they were given."""
-        given = getattr(self, self.part_option)
-        return given if isinstance(given, tuple) else (given,)
+        return [getattr(self, option) for option in self.part_options]
 
     @abstractmethod
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
@@ -55,6 +54,7 @@ class CombinedMetric(ConfiguredMetric):
             known |= part.metadata.skip_reasons
         set_metadata(
             self,
+            range=inner[0].range,
             reads=frozenset().union(*(part.metadata.reads for part in inner)),
             skip_reasons=known,
             output_skips=self.metadata.output_skips.union(*(part.metadata.output_skips for part in inner)),
@@ -128,7 +128,6 @@ class Composite(CombinedMetric):
     weights: tuple[float, ...] | None = field(default=None, metadata={"convert": tuple})
     mean: Literal["weighted", "harmonic", "min", "max", "product"] = "weighted"
 
-    part_option: ClassVar[str] = "of"
     metadata = declare(
         examples=(
             "composite",
@@ -155,6 +154,11 @@ class Composite(CombinedMetric):
         low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
         object.__setattr__(self, "target", self.inner_metrics()[0].target)
         set_metadata(self, range=(low, high))
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The metrics that are combined."""
+        return self.of
 
     def _mean(self, values: Sequence[float]) -> float:
         match self.mean:
@@ -189,37 +193,25 @@ class Conditioned(CombinedMetric):
     none. Of unanswerable questions `base` is not read.
     """
 
-    base: Any = "token_f1"
-    refusal: Any = "refusal_rate"
+    base: Any = field(default="token_f1", metadata={"convert": metric})
+    refusal: Any = field(default="refusal_rate", metadata={"convert": metric})
 
+    part_options: ClassVar[tuple[str, ...]] = ("base", "refusal")
     metadata = declare(
         reference="Katsis et al. 2025 (MTRAG)",
         examples=("conditioned", {"conditioned": {"base": "token_recall", "refusal": "exact_match"}}),
         option_help={"of1": "the other metric", "of2": "what says whether the answer is a refusal"},
     )
 
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The other metric, and the one of refusals."""
-        return self.base, self.refusal
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "base", metric(self.base))
-        object.__setattr__(self, "refusal", metric(self.refusal))
-        super().__post_init__()
-        set_metadata(self, range=self.base.range)
-
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """1 or 0 where the question is unanswerable or the answer a refusal, else the other metric's outcome."""
         score, refusal = scores
-        is_answerable = not is_unanswerable(sample)
-        is_refusal = refusal.value == 1.0
         if refusal.value is None:
             return refusal
-        if is_answerable and not is_refusal:
-            return score
-        is_right = is_refusal and not is_answerable
-        return Score(add_outcome("A refusal, and rightly so", float(is_right)))
+        is_refusal = refusal.value == 1.0
+        if is_unanswerable(sample):
+            return Score(add_outcome("The question is unanswerable; refused", float(is_refusal)))
+        return Score(add_outcome("Refused, although there is an answer", 0.0)) if is_refusal else score
 
 
 @register("truthfulness")
@@ -235,7 +227,7 @@ class Truthfulness(CombinedMetric):
     failed answer counts −1. `part` reports the proportion of right, missing or wrong answers instead.
     """
 
-    base: Any = "exact_match"
+    base: Any = field(default="exact_match", metadata={"convert": metric})
     missing_phrases: Phrases = field(default=("i don't know",), metadata={"convert": tuple})
     invalid_words: Phrases = field(default=("invalid",), metadata={"convert": tuple})
     part: Literal["score", "accuracy", "missing", "hallucination"] = "score"
@@ -261,7 +253,6 @@ class Truthfulness(CombinedMetric):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "base", metric(self.base))
         super().__post_init__()
         lowest = -1.0 if self.part == "score" else 0.0
         set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
@@ -305,7 +296,7 @@ class OverAnswered(CombinedMetric):
     refusing what is hard raises this value.
     """
 
-    base: Any = "token_f1"
+    base: Any = field(default="token_f1", metadata={"convert": metric})
     refusals: Phrases = field(default=("I don't know",), metadata={"convert": tuple})
 
     metadata = declare(
@@ -315,11 +306,6 @@ class OverAnswered(CombinedMetric):
         signature={"refusals": "refusals"},
         option_help={"of1": "the other metric", "refusals": "phrases of a refusal"},
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "base", metric(self.base))
-        super().__post_init__()
-        set_metadata(self, range=self.base.range)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """The other metric's outcome, unless the answer is a refusal."""

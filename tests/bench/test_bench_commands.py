@@ -261,6 +261,8 @@ def test_init_writes_a_plan_with_the_same_numbers(auepora: Auepora) -> None:
     part = get_benchmark("hotpotqa").part(None)
     expected = part.examples["distractor"].expected
     assert {name: values[name] for name in expected} == pytest.approx(dict(expected))
+    code, _, _ = auepora("report", "latest", "--store", "runs.sqlite", "-o", "report.html")
+    assert (code, "data CC BY-SA 4.0" in Path("report.html").read_text()) == (0, True)
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
@@ -341,10 +343,10 @@ def test_a_system_gets_the_documents_of_the_benchmark(
     assert code == 0, err
     assert (out.startswith(lead), said in out) == (True, True), out
     _, out, _ = auepora("show", "latest", "--store", "runs.sqlite", "--json")
-    config = json.loads(out)["run"]["config"]["benchmark"]
-    assert config["settings"] == {"noise": 0.4, "documents": 2}
-    assert "non-commercial" in config["licence"]
-    assert said in config["documents"]
+    config = json.loads(out)["run"]["config"]
+    assert config["benchmark settings"] == {"noise": 0.4, "documents": 2}
+    assert "non-commercial" in config["benchmark licence"]
+    assert said in config["benchmark documents"]
 
 
 def test_documents_of_rgb() -> None:

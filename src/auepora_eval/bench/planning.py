@@ -22,6 +22,8 @@ from .recognition import find_data, require_shape
 from .scoring import judges_of, metric_specs, used_slices
 
 _JUDGE = '{openai: {model: MODEL, base_url: "http://127.0.0.1:8000/v1", api_key_env: MY_API_KEY}}'
+SETTINGS, LICENCE, DOCUMENTS = "benchmark settings", "benchmark licence", "benchmark documents"
+"""What the configuration of a run says about its benchmark."""
 _TAKES_DOCUMENTS = "documents are given to generate(query, documents), or to a run() that takes documents"
 _RESOURCES = {"nli": "{nli: PATH_OF_A_MODEL}"}
 """By the name of a resource how a plan gives it; all others are judges."""
@@ -39,7 +41,7 @@ def write_plan(loaded: Loaded, path: Path, *, system: str | None = None) -> None
         pairs = zip(loaded.samples, loaded.outputs, strict=True)
         lines = [encode_output(sample.sample_id, output) for sample, output in pairs if output is not None]
         write_lines(outputs, lines)
-        values["outputs"] = {"jsonl": outputs.name}
+        values["outputs"] = {"jsonl": outputs.name, "config": {LICENCE: licence_text(loaded.benchmark)}}
     values["conventions"] = {"name": "auepora", **part.conventions}
     values["metrics"] = list(metric_specs(part).values())
     slices = used_slices(loaded)
@@ -65,15 +67,15 @@ def with_benchmark_documents(request: RunRequest, loaded: Loaded) -> RunRequest:
     for sample in request.samples:
         ranked = enumerate(sample.candidate_docs or (), start=1)
         contexts[sample.sample_id] = ReplayContext([RetrievedDocument(given, None, rank) for rank, given in ranked])
-    about = {"settings": loaded.settings, "licence": licence_text(loaded.benchmark), "documents": ""}
+    about = {SETTINGS: loaded.settings, LICENCE: licence_text(loaded.benchmark), DOCUMENTS: ""}
     if any(context.retrieved for context in contexts.values()):
         try:
             system = make_replay_system(request.system, contexts, requirements=_TAKES_DOCUMENTS)
             request = replace(request, system=system, gives_documents=True)
-            about["documents"] = "the system answered from the documents of the benchmark"
+            about[DOCUMENTS] = "the system answered from the documents of the benchmark"
         except BadTypeError as error:
-            about["documents"] = f"the system retrieved for itself: {error}"
-    return replace(request, config={**request.config, "benchmark": about})
+            about[DOCUMENTS] = f"the system retrieved for itself: {error}"
+    return replace(request, config={**request.config, **about})
 
 
 def open_benchmark(

@@ -59,9 +59,6 @@ def command() -> None:
     """
 
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
 @click.command(name="list", cls=Command)
 @target_option("lists its benchmarks alone")
 @click.option("--available", is_flag=True, help="Only those whose data is here.")
@@ -155,7 +152,7 @@ _files = grouped_options(
 @judge_options
 @store_option
 @quiet_option
-@_json_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json: JSON) instead of printing.")
 def run_command(
     name: str,
@@ -216,7 +213,7 @@ def _score_saved(loaded: Loaded, judge: JudgeOptions) -> Scored:
 
 def _run_system(loaded: Loaded, *, system: str | None, config: str | None, store: str | None) -> Scored:
     """Write the plan of a benchmark, run it, and take the numbers from the stored run."""
-    from ..bench.planning import with_benchmark_documents, write_plan
+    from ..bench.planning import DOCUMENTS, with_benchmark_documents, write_plan
     from ..bench.scoring import with_numbers
     from ..compare.sweeps import with_system_of_run, with_values_of_run
     from ..plan.prepare import read_plan
@@ -237,7 +234,7 @@ def _run_system(loaded: Loaded, *, system: str | None, config: str | None, store
     if outcome.results is None:
         raise AueporaError(outcome.message or "the run was not scored")
     scored = with_numbers(replace(loaded, missing=[]), outcome.results, {})
-    return replace(scored, documents=request.config["benchmark"]["documents"])
+    return replace(scored, documents=request.config[DOCUMENTS])
 
 
 def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:

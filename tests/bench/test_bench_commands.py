@@ -333,6 +333,7 @@ def build():
         (READER, "reader:build", "RGB (en): all_rate 1.0000 on 4 samples", "the system answered from the documents of the benchmark"),
         (SYSTEM, "no_reader:build", "RGB (en): all_rate 0.2500 on 4 samples", "the system retrieved for itself"),
     ],
+    ids=["takes documents", "takes none"],
 )  # fmt: skip
 def test_a_system_gets_the_documents_of_the_benchmark(
     auepora: Auepora, text: str, build: str, lead: str, said: str

@@ -124,9 +124,9 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     split = f" ({loaded.split})" if loaded.split else ""
     first = numbers[0]
     lacks = f"; {len(loaded.missing)} without an output" if loaded.missing else ""
-    value = number_text(first.value if strict else first.ours)
+    chosen = first.value if strict else first.ours
     published = "" if strict or first.ours == first.value else f" (published: {number_text(first.value)})"
-    result = f"{first.name} {value}{published} on {len(loaded.samples)} samples{lacks}"
+    result = f"{first.name} {number_text(chosen)}{published} on {len(loaded.samples)} samples{lacks}"
     lead = f"{loaded.benchmark.heading.title}{split}: {result}"
     has_ours = not strict and any(number.ours != number.value for number in numbers)
     kinds = ["published", "ours"] if has_ours else ["value"]
@@ -170,10 +170,8 @@ def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
     table: list[Row] = []
     for benchmark, checked in rows:
         name = f"{benchmark.name} {checked.split}".strip()
-        details = [
-            f"{key}: published {expected!r}, computed {value!r}"
-            for key, (expected, value) in checked.differences.items()
-        ]
+        found = checked.differences.items()
+        details = [f"{key}: published {expected!r}, computed {value!r}" for key, (expected, value) in found]
         verdict = "different" if details else "equal"
         if checked.problem:
             verdict = "not run"

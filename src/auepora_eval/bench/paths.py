@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from ..errors import BadValueError
@@ -35,7 +36,7 @@ def select(record: Mapping[str, Any], path: str) -> Any:
     if len(parts) == 1:
         return parts[0]
     if all(isinstance(part, list) or part is None for part in parts):
-        return [item for part in parts for item in part or ()]
+        return list(chain.from_iterable(part or () for part in parts))
     return "#".join(str(part) for part in parts)
 
 

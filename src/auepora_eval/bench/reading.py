@@ -189,7 +189,8 @@ def _records(reading: Reading, path: Path) -> Rows:
             record = {name: values[sample_id] for name, values in fields.items() if sample_id in values}
             yield None, {"@key": sample_id, **record}
         return
-    for name in document if "*" in reading.rows else reading.rows:
+    names = document if "*" in reading.rows else reading.rows
+    for name in names:
         if name not in document:
             hint = did_you_mean(name, document, otherwise=f"; there are {', '.join(document)}")
             raise DataFileError(path, None, f"there is no key {quote_text(name)}{hint}")
@@ -207,7 +208,7 @@ def _row(record: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
         value = select(record, path)
         if isinstance(value, str) and name.endswith(("_texts", "_ids", *_LISTS)):
             value = parse_list_cell(value) or [value]
-        if value is not None:
+        if value is not None and (value != "" or not name.startswith("labels.")):  # an empty cell is no label
             found[name] = value
     row: dict[str, Any] = {}
     for start, field in _DOCUMENTS.items():

@@ -86,7 +86,8 @@ def find_data(benchmark: Benchmark, split: str | None, given: str | None) -> tup
         return _data_of(benchmark, data), _split_of(benchmark, split, data)
     root = os.environ.get(DATA_VARIABLE)
     usual = [Path(root) / benchmark.name, Path()] if root else [Path()]
-    for folder in usual if data is None else [data]:
+    folders = usual if data is None else [data]
+    for folder in folders:
         for name, path in _named_files(benchmark, split, folder):
             return _data_of(benchmark, path), name
     if data is None:

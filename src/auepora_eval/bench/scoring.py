@@ -156,8 +156,7 @@ def _labelled_numbers(
     """The numbers that are given, and the label of each; NaN where there is none."""
     pairs = [(sample, number) for sample, number in zip(samples, given, strict=True) if number is not None]
     labels = [sample_value(sample, published.against or "") for sample, _ in pairs]
-    known = [math.nan if label == "" else label for label in labels]  # an empty cell of a table
-    return np.array([number for _, number in pairs], np.float64), np.array(known, np.float64)
+    return np.array([number for _, number in pairs], np.float64), np.array(labels, np.float64)
 
 
 def _number(loaded: Loaded, name: str, published: PublishedMetric, results: Mapping[str, MetricResult]) -> Number:

@@ -86,9 +86,8 @@ def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric
     """The metric, with a longer name where it differs from others of the same name."""
     if len(same_name) == 1 or len({type(other) for other in same_name}) > 1:
         return metric
-    others = list(map(_shown_options, same_name))
     own = _shown_options(metric)
-    common = [item for item in own.items() if all(item in other.items() for other in others)]
+    common = set(own.items()).intersection(*(_shown_options(other).items() for other in same_name))
     shown = [f"{key}={value}" for key, value in own.items() if value and (key, value) not in common]
     return with_name(metric, f"{metric.name}[{','.join(shown)}]") if shown else metric
 
@@ -96,9 +95,10 @@ def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric
 def _shown_options(metric: Metric) -> dict[str, str]:
     """The options of a metric as its name can show them; empty where it cannot."""
     options = {key: getattr(metric, key, None) for key in inspect.signature(type(metric)).parameters}
-    conventions, overrides = options.pop("conventions", None), options.pop("overrides", None) or ()
+    conventions, overrides = options.pop("conventions", None), dict(options.pop("overrides", None) or ())
     shown = {key: _option_text(value) for key, value in options.items() if key != "name"}
-    shown |= {key: _option_text(dict(overrides).get(key)) if key in dict(overrides) else "" for key in CONVENTION_NAMES}
+    shown |= dict.fromkeys(CONVENTION_NAMES, "")
+    shown |= {key: _option_text(overrides[key]) for key in CONVENTION_NAMES if key in overrides}
     return shown | {"conventions": conventions.name if isinstance(conventions, Conventions) else ""}
 
 

@@ -23,7 +23,14 @@ from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCatego
 from ..errors import BadValueError
 from ..features.texts import is_unanswerable
 from ..options import NonEmpty, Phrases
-from .wrappers import WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
+from .wrappers import (
+    WrapperMetric,
+    as_batch_metric,
+    inner_scores,
+    inner_signature_options,
+    is_paired_metric,
+    score_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -78,12 +85,9 @@ class CombinedMetric(ConfiguredMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The outcomes by those of the other metrics."""
-        columns = [inner_scores(part, batch) for part in self.inner_metrics()]
-        outcomes: list[Score] = []
-        for row, sample in enumerate(batch.samples):
-            scores = [_outcome(column, row) for column in columns]
-            outcomes.append(self.combined(sample, batch.present_outputs()[row], scores))
-        return Scores.from_list(outcomes)
+        columns = [score_rows(inner_scores(part, batch)) for part in self.inner_metrics()]
+        rows = zip(batch.samples, batch.present_outputs(), zip(*columns, strict=True), strict=True)
+        return Scores.from_list([self.combined(*row) for row in rows])
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """By the plain definitions of the other metrics."""
@@ -94,13 +98,6 @@ class CombinedMetric(ConfiguredMetric):
                 return None
             scores.append(score)
         return self.combined(sample, output, scores)
-
-
-def _outcome(scores: Scores, row: int) -> Score:
-    status = Status(scores.status[row])
-    if status is Status.SCORED:
-        return Score(float(scores.values[row]))
-    return Score(None, status, scores.reason_names[scores.reason_codes[row]])
 
 
 def unscored(scores: Sequence[Score]) -> Score | None:
@@ -206,7 +203,7 @@ class Conditioned(CombinedMetric):
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """1 or 0 where the question is unanswerable or the answer a refusal, else the other metric's outcome."""
         score, refusal = scores
-        if refusal.value is None:
+        if refusal.status is not Status.SCORED:
             return refusal
         is_refusal = refusal.value == 1.0
         if is_unanswerable(sample):
@@ -276,7 +273,7 @@ class Truthfulness(CombinedMetric):
         if judged.status in (Status.SKIPPED, Status.SYSTEM_FAILED):
             return judged
         value = self._ruled(response_text(output).lower(), [text.lower() for text in sample.references])
-        if value is None and judged.value is None:
+        if value is None and judged.status is not Status.SCORED:
             return judged
         if value is None:
             value = 1.0 if judged.value == 1.0 else -1.0

@@ -118,7 +118,6 @@ class Part:
     """A format of this package, where the files have one."""
     outputs: Reading | None = None
     """The shape of the benchmark's own file of predictions."""
-    outputs_format: str | None = None
     drop_query_ids: bool = False
     """Whether retrieved documents whose id is that of the query are dropped."""
     counts_unjudged: bool = False
@@ -174,6 +173,10 @@ class Benchmark:
     def folder(self) -> Path:
         """The folder of its example."""
         return self.path.with_suffix("")
+
+    def chosen(self, split: str | None) -> Mapping[str, Part]:
+        """The part of that name; without a name all."""
+        return self.parts if split is None else {split: self.part(split)}
 
     def part(self, split: str | None) -> Part:
         """The part of that name; without a name the first."""

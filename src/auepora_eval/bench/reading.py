@@ -73,7 +73,7 @@ def load_part(
     found: Mapping[str, SystemOutputs] = {}
     if outputs is not None and (part.outputs is None or "sample_id" in read_file_head(Path(outputs)).keys):
         try:
-            found = read_outputs_file(outputs, part.outputs_format).outputs
+            found = read_outputs_file(outputs).outputs
         except DataFileError as error:
             problem = error.problem.partition("; say which is which")[0]  # by an option of other commands
             expected = "our own JSONL has sample_id and response, a line for each sample"

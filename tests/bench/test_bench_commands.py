@@ -1,4 +1,4 @@
-"""``auepora bench`` and ``auepora init --bench``: what is printed, and what is said of a wrong file."""
+"""``auepora bench`` and ``auepora init --bench``: what is printed, and what is sentence of a wrong file."""
 
 import bz2
 import json
@@ -328,7 +328,7 @@ def build():
 
 
 @pytest.mark.parametrize(
-    ("text", "build", "lead", "said"),
+    ("text", "build", "lead", "sentence"),
     [
         (READER, "reader:build", "RGB (en): all_rate 1.0000 on 4 samples", "the system answered from the documents of the benchmark"),
         (SYSTEM, "no_reader:build", "RGB (en): all_rate 0.2500 on 4 samples", "the system retrieved for itself"),
@@ -336,18 +336,18 @@ def build():
     ids=["takes documents", "takes none"],
 )  # fmt: skip
 def test_a_system_gets_the_documents_of_the_benchmark(
-    auepora: Auepora, text: str, build: str, lead: str, said: str
+    auepora: Auepora, text: str, build: str, lead: str, sentence: str
 ) -> None:
     Path(f"{build.partition(':')[0]}.py").write_text(text)
     data = ["--data", str(RGB / "en.json"), "--set", "noise=0.4", "--set", "documents=2"]
     code, out, err = auepora("bench", "run", "rgb", *data, "--system", build, "--store", "runs.sqlite", "-q")
     assert code == 0, err
-    assert (out.startswith(lead), said in out) == (True, True), out
+    assert (out.startswith(lead), sentence in out) == (True, True), out
     _, out, _ = auepora("show", "latest", "--store", "runs.sqlite", "--json")
     config = json.loads(out)["run"]["config"]
     assert config["benchmark settings"] == {"noise": 0.4, "documents": 2}
     assert "non-commercial" in config["benchmark licence"]
-    assert said in config["benchmark documents"]
+    assert sentence in config["benchmark documents"]
 
 
 def test_documents_of_rgb() -> None:

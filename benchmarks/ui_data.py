@@ -22,6 +22,7 @@ from auepora_eval.engine.evaluate import evaluate, resolve_metrics
 from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
+from auepora_eval.store.rows import update_run
 from auepora_eval.store.runs import RunStore, result_summaries
 
 from .made_texts import vocabulary
@@ -180,7 +181,8 @@ def store_small_runs(store: RunStore, texts: Texts, count: int) -> None:
 
 def set_times(store: RunStore, run_id: str, began: datetime, duration: timedelta) -> None:
     """Move a run in time."""
-    store._change(run_id, {"created_at": to_iso(began), "finished_at": to_iso(began + duration)})
+    with store._writing() as connection:
+        update_run(connection, run_id, {"created_at": to_iso(began), "finished_at": to_iso(began + duration)})
 
 
 def write_store(path: Path, *, queries: int = 100_000, runs: int = 500) -> None:

@@ -34,13 +34,23 @@ setting such as RGB's `noise`. `--outputs` takes [our own JSONL](formats.md), or
 predictions. Numbers that need a judge take it from `--plan` or `--judge-model`,
 and are left out without one. Files are looked for under `--data`, in `$AUEPORA_BENCH_DATA/NAME` and in the current
 folder. With `--system` the plan and the samples are written into the current folder, and the run is stored with the
-tag `bench:NAME`; the system retrieves for itself, also where the benchmark gives documents. `--config RUN` calls the
+tag `bench:NAME`. Where the benchmark gives documents the system answers from these if it can take them, by
+`generate(query, documents)` or a `run` that takes `documents`; else it retrieves for itself, and the output says so.
+The settings and the licence are in the configuration of the run, which its report shows. `--config RUN` calls the
 system of a stored run with its values, such as a configuration of a [sweep](sweep.md); with `--system` that one, with
 the values of the run.
 
+RGB gives its documents by the proportion of noise; each proportion is a run of its own:
+
+```bash
+for noise in 0 0.2 0.4 0.6 0.8 1; do
+  auepora bench run rgb --data en.json --system my_app.rag:build --set noise=$noise
+done
+```
+
 A benchmark of your own is one YAML file with the same keys, and a folder of the same name beside it for its example:
 `auepora bench run ./mine.yaml`. A reader that columns cannot express is named by its import path, `reader:
-my_module:samples`.
+my_module:samples`; a function that changes each record before its columns are read is `prepare` in `read`.
 """
 
 

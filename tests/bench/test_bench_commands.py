@@ -1,14 +1,16 @@
-"""``auepora bench`` and ``auepora init --bench``: what is printed, and what is said of a wrong file."""
+"""``auepora bench`` and ``auepora init --bench``: what is printed, and what is sentence of a wrong file."""
 
 import bz2
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from auepora_eval.bench.entries import FOLDER, all_benchmarks, get_benchmark
 from auepora_eval.bench.recognition import DATA_VARIABLE
+from auepora_eval.bench.rgb import with_documents
 from tools.bench_page import PAGE, bench_page, figures, with_figures
 from tools.source_tree import REPO
 
@@ -171,7 +173,7 @@ def test_the_folder_of_a_benchmark_is_found(auepora: Auepora, data: str) -> None
     code, out, err = auepora(
         "bench", "run", "beir", "--data", str(FOLDER / data), "--outputs", str(FOLDER / "beir" / "run.txt")
     )
-    assert (code, out.startswith("BEIR: NDCG@1 0.2500 on 3 samples")) == (0, True), err
+    assert (code, out.startswith("BEIR (rankings): NDCG@1 0.2500 on 3 samples")) == (0, True), err
 
 
 def test_a_record_without_an_id(auepora: Auepora, tmp_path: Path) -> None:
@@ -188,7 +190,8 @@ def test_a_record_without_an_id(auepora: Auepora, tmp_path: Path) -> None:
         (["bench", "run", "hotpot"], "there is no benchmark 'hotpot'; did you mean 'hotpotqa'?"),
         (["bench", "run", "hotpotqa"], "the files of hotpotqa are not here; give --data PATH. Get them yourself: hotpot_dev"),
         (["bench", "run", "hotpotqa", "--data", "none.json"], "no such file; Get them yourself"),
-        (["bench", "run", "rgb", "--split", "fr"], "rgb has no split 'fr'; there are en, int, fact, zh"),
+        (["bench", "run", "rgb", "--split", "fr"], "rgb has no split 'fr'; there are en, int, fact, zh, rejection"),
+        (["bench", "run", "beir", "--split", "holes", "--data", str(FOLDER / "beir"), "--system", "a:b"], "counted in saved outputs: give --outputs FILE"),
         (["bench", "check", "none"], "there is no benchmark 'none'"),
         (["init"], "give DATASET, or --bench NAME"),
     ],
@@ -258,6 +261,8 @@ def test_init_writes_a_plan_with_the_same_numbers(auepora: Auepora) -> None:
     part = get_benchmark("hotpotqa").part(None)
     expected = part.examples["distractor"].expected
     assert {name: values[name] for name in expected} == pytest.approx(dict(expected))
+    code, _, _ = auepora("report", "latest", "--store", "runs.sqlite", "-o", "report.html")
+    assert (code, "data CC BY-SA 4.0" in Path("report.html").read_text()) == (0, True)
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
@@ -303,6 +308,71 @@ def test_a_system_is_called_and_the_run_is_tagged(auepora: Auepora) -> None:
     assert (code, out.splitlines()[0]) == (0, "PopQA: accuracy 0.6667 (published: 0.3333) on 3 samples")
     _, out, _ = auepora("runs", "--store", "runs.sqlite", "--json")
     assert "bench:popqa" in out
+
+
+READER = """
+from auepora_eval import Response
+
+
+class Reader:
+    def retrieve(self, query, top_k=5):
+        return []
+
+    def generate(self, query, documents):
+        return Response(" ".join(document.text for document in documents))
+
+
+def build():
+    return Reader()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "build", "lead", "sentence"),
+    [
+        (READER, "reader:build", "RGB (en): all_rate 1.0000 on 4 samples", "the system answered from the documents of the benchmark"),
+        (SYSTEM, "no_reader:build", "RGB (en): all_rate 0.2500 on 4 samples", "the system retrieved for itself"),
+    ],
+    ids=["takes documents", "takes none"],
+)  # fmt: skip
+def test_a_system_gets_the_documents_of_the_benchmark(
+    auepora: Auepora, text: str, build: str, lead: str, sentence: str
+) -> None:
+    Path(f"{build.partition(':')[0]}.py").write_text(text)
+    data = ["--data", str(RGB / "en.json"), "--set", "noise=0.4", "--set", "documents=2"]
+    code, out, err = auepora("bench", "run", "rgb", *data, "--system", build, "--store", "runs.sqlite", "-q")
+    assert code == 0, err
+    assert (out.startswith(lead), sentence in out) == (True, True), out
+    _, out, _ = auepora("show", "latest", "--store", "runs.sqlite", "--json")
+    config = json.loads(out)["run"]["config"]
+    assert config["benchmark settings"] == {"noise": 0.4, "documents": 2}
+    assert "non-commercial" in config["benchmark licence"]
+    assert sentence in config["benchmark documents"]
+
+
+def test_documents_of_rgb() -> None:
+    record = {"positive": ["p1", "p2", "p3"], "negative": ["n1", "n2", "n3", "n4"]}
+    short = {"positive": ["p1"], "negative": ["n1", "n2", "n3", "n4"]}
+    parts = {"positive": [["a1"], ["b1", "b2"]], "negative": ["n1", "n2", "n3"]}
+    false = {"positive": ["t1", "t2"], "positive_wrong": ["f1", "f2"], "negative": ["n1", "n2"]}
+    rows: list[tuple[dict[str, Any], dict[str, float], set[str], str]] = [
+        (record, {"noise": 0.3}, {"p1", "p2", "n1", "n2"}, "ceil(4 * 0.3) are noise"),
+        (record, {"noise": 0}, {"p1", "p2", "p3", "n1"}, "noise fills up where positive documents lack"),
+        (short, {"noise": 0.5}, {"p1", "n1", "n2", "n3"}, "the same"),
+        (record | {"negative": ["n1"]}, {"noise": 0.5}, {"p1", "p2", "p3", "n1"}, "and the other way round"),
+        (record | {"negative": ["n1"]}, {"noise": 1}, {"n1"}, "all are noise"),
+        (parts, {"noise": 0.25}, {"a1", "b1", "b2", "n1"}, "one of each part, then the second ones"),
+        (parts | {"positive": [["a1"], ["b1"]]}, {"noise": 0.75}, {"a1", "b1", "n1", "n2"}, "each part has one"),
+    ]
+    for given, options, wanted, why in rows:
+        found = with_documents(given, documents=4, **options)["documents"]
+        assert (set(found), len(found)) == (wanted, len(wanted)), why
+    assert with_documents(record, noise=0.3, documents=4) == with_documents(record, noise=0.3, documents=4)
+    texts = with_documents(false, noise=0.25, documents=4, correct=0.25)["documents"]
+    assert sorted(text[0] for text in texts) == ["f", "f", "n"], "no place is left for a true one"
+    texts = with_documents(false, noise=0, documents=2, correct=0.5)["documents"]
+    assert sorted(text[0] for text in texts) == ["f", "t"]
+    assert texts[0][1] != texts[1][1], "a true document stands for another false one"
 
 
 SWEPT = """

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.bench.entries import Benchmark, Part, all_benchmarks, entry_names, get_benchmark
-from auepora_eval.bench.scoring import OURS, Scored, check_example, score_example, score_loaded
-from auepora_eval.bench.verdicts import fixed_judges
+from auepora_eval.bench.scoring import OURS, Scored, check_example, fixed_judges, score_example, score_loaded
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.registry import metric, use_resources
@@ -94,13 +93,13 @@ def _is_movable(part: Part, name: str, resources: dict[str, Any]) -> bool:
     return is_plain and "response" in built.metadata.reads and built.higher_is_better
 
 
-def _with_wrong_answer(benchmark: Benchmark, split: str, scored: Scored, row: int, resources: dict[str, Any]) -> Scored:
+def _with_wrong_answer(scored: Scored, row: int, resources: dict[str, Any]) -> Scored:
     outputs = list(scored.loaded.outputs)
     given = outputs[row]
     assert given is not None
     outputs[row] = replace(given, response=Response("zzzz"))
     loaded = replace(scored.loaded, outputs=outputs)
-    return score_loaded(benchmark, split, loaded, settings=scored.settings, resources=resources)
+    return score_loaded(loaded, resources=resources)
 
 
 @pytest.mark.parametrize(("benchmark", "split", "example"), EXAMPLES)
@@ -117,7 +116,7 @@ def test_a_wrong_answer_moves_the_number_by_its_step(benchmark: Benchmark, split
         if not right:
             continue
         for row in right:
-            after = _with_wrong_answer(benchmark, split, before, row, resources)
+            after = _with_wrong_answer(before, row, resources)
             changed = next(result for result in after.results if result.name == name)
             now = list(changed.scores or ())
             if now[row] is None or changed.details["num_samples"] != result.details["num_samples"]:
@@ -231,7 +230,7 @@ def test_a_system_failure_is_no_answer() -> None:
     scored = score_example(benchmark, "", benchmark.part(None).examples["dev"])
     outputs = [SystemOutputs([], error="timeout"), *scored.loaded.outputs[1:]]
     loaded = replace(scored.loaded, outputs=outputs)
-    again = score_loaded(benchmark, "", loaded, settings={})
+    again = score_loaded(loaded)
     assert again.numbers[0].value == pytest.approx(1 / 3)
 
 
@@ -252,7 +251,20 @@ def test_groups_of_musique(answerable: list[bool | None], value: float, why: str
         assert given is not None
         extra = {**given.extra, "answerable": None if label is None else [label]}
         outputs.append(replace(given, extra=extra))
-    again = score_loaded(benchmark, "", replace(scored.loaded, outputs=outputs), settings={})
+    again = score_loaded(replace(scored.loaded, outputs=outputs))
     numbers = {number.name: number for number in again.numbers}
     assert numbers["group_answer_sufficiency_f1"].value == pytest.approx(value), why
     assert numbers["group_answer_sufficiency_f1"].counted == 2
+
+
+def test_interval_of_ares() -> None:
+    benchmark = get_benchmark("ares")
+    scored = score_example(benchmark, "", benchmark.part(None).examples["partly labelled"])
+    number = next(number for number in scored.numbers if number.name == "context_relevance ppi")
+    published, ours = number.intervals
+    assert published == pytest.approx((0.3256553497, 1.1743446503), abs=1e-9)
+    assert (number.ours, *ours) == pytest.approx((0.625, 0.3057, 0.8632), abs=1e-4)
+    assert number.counted == 20
+    scored = score_example(benchmark, "", benchmark.part(None).examples["labelled"])
+    number = next(number for number in scored.numbers if number.name == "context_relevance ppi")
+    assert (number.value, number.ours) == (None, None), "no row is without a label"

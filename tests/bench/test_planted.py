@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
-from auepora_eval.core.registry import Spec, spec_of
+from auepora_eval.bench.entries import get_benchmark
+from auepora_eval.core.registry import Spec, spec_of, use_resources
 from auepora_eval.errors import BadValueError, UnknownConventionError
+from auepora_eval.judge.cache import RecordedCritic
+from helpers.tiny_models import made
 
 PLANTED = Path(__file__).parent / "planted"
 ENGLISH = [json.loads(line) for line in (PLANTED / "en.jsonl").read_text().splitlines()]
@@ -213,3 +216,100 @@ def test_labels_of_rgb() -> None:
 def test_composites(spec: Spec, value: float) -> None:
     rows = [{"answer": "green tea", "references": ["green green tea"]}]
     assert scores_of(rows, spec) == [pytest.approx(value)]
+
+
+def test_nuggets_of_trec() -> None:
+    file = planted("nuggets.json")
+    words = {"support": "full", "partial_support": "partial", "not_support": "none"}
+    samples, verdicts = [], {}
+    for topic in file["topics"]:
+        nuggets = [
+            {"text": f"fact {place} of {topic['qid']}", **nugget} for place, nugget in enumerate(topic["nuggets"])
+        ]
+        samples.append(EvaluationSample(topic["qid"], "q", metadata={"nuggets": nuggets}))
+        given = [words[nugget["assignment"]] for nugget in nuggets]
+        numbered = [{"number": number, "verdict": verdict} for number, verdict in enumerate(given, 1)]
+        verdicts[topic["qid"]] = {"verdicts": numbered}
+    variants = {
+        "strict_vital_score": "vital_strict",
+        "strict_all_score": "all_strict",
+        "vital_score": "vital",
+        "all_score": "all",
+    }
+    specs: list[Spec] = [
+        {"nugget_recall": {"variant": variant, "no_vital": "zero", "critic": {"use": "judge"}, "as": name}}
+        for name, variant in variants.items()
+    ]
+    with use_resources({"judge": RecordedCritic(verdicts)}):
+        results = evaluate(samples, [SystemOutputs([], Response("an answer")) for _ in samples], specs)
+    assert {result.name: result.value for result in results} == {
+        name: pytest.approx(file["total"][name], abs=1e-12) for name in variants
+    }
+
+
+def graded(**grades: int) -> tuple[list[Any], dict[str, Any]]:
+    """Metrics with a fixed score each, in tenths, and the judges that give them."""
+    specs = [
+        {"judge_metric": {"name": name, "scale": "0-10", "inputs": ["answer"], "prompt": name, "critic": {"use": name}}}
+        for name in grades
+    ]
+    return specs, {name: RecordedCritic({"0": grade}) for name, grade in grades.items()}
+
+
+@pytest.mark.parametrize(
+    ("grades", "value"),
+    [
+        ({"recall": 8, "rouge": 5, "extractiveness": 6}, 0.6101694915),
+        ({"recall": 8, "rouge": 0, "extractiveness": 6}, 0.0),
+    ],
+)
+def test_rb_agg_of_mtrag(grades: dict[str, int], value: float) -> None:
+    specs, judges = graded(**grades)
+    with use_resources(judges):
+        scores = scores_of([{"answer": "x"}], {"composite": {"of": specs, "mean": "harmonic"}})
+    assert scores == [pytest.approx(value, abs=1e-10)]
+
+
+@pytest.mark.part("models")
+def test_parts_of_rb_agg_of_mtrag() -> None:
+    model = {"model_type": made("bert"), "num_layers": 2}
+    spec = json.loads(json.dumps(get_benchmark("mtrag").part("models").metrics["RB_agg"].metric))
+    recall, rouge, precision = spec["composite"]["of"]
+    recall["bertscore"] |= model
+    precision["edited_answer"]["base"]["bertscore"] |= model
+    sample = EvaluationSample("1", "q", reference_answer=Response("the cat sat on a mat"))
+    passages = ["a dog", "the cat is on the mat", "mats"]
+    chunks = [RetrievedDocument(Document(text, text), None, rank) for rank, text in enumerate(passages, 1)]
+    output = SystemOutputs(chunks, Response("a cat sat"))
+    by_hand: list[Spec] = [{"bertscore": {**model, "score_type": "recall", "as": "recall"}}, rouge]
+    plain = [result.value for result in evaluate([sample], [output], by_hand)]
+    extracted = []
+    for passage in passages:
+        gold = EvaluationSample("1", "q", reference_answer=Response(passage))
+        (result,) = evaluate([gold], [output], [{"bertscore": {**model, "score_type": "precision"}}])
+        extracted.append(result.value)
+    parts = [(plain[0] + 1) / 2, plain[1], (max(extracted) + 1) / 2]
+    (result,) = evaluate([sample], [output], [spec])
+    assert result.value == pytest.approx(3 / sum(1 / part for part in parts), abs=1e-6)
+    (result,) = evaluate([sample], [SystemOutputs([], Response("a cat sat"))], [spec])
+    assert result.details.num_samples == 0, "there is no passage"
+
+
+@pytest.mark.parametrize(
+    ("answerable", "score", "refused", "value"),
+    [
+        (True, 9, 0, 0.9),
+        (True, 9, 10, 0.0),
+        (True, 9, 5, 0.9),  # a partial refusal is none
+        (False, 2, 10, 1.0),
+        (False, 2, 0, 0.0),
+        (False, 2, 5, 0.0),
+    ],
+)
+def test_conditioned_scores_of_mtrag(answerable: bool, score: int, refused: int, value: float) -> None:
+    specs, judges = graded(base=score, refusal=refused)
+    sample = EvaluationSample("0", "q", labels={"answerable": answerable})
+    spec: Spec = {"conditioned": {"base": specs[0], "refusal": specs[1]}}
+    with use_resources(judges):
+        (result,) = evaluate([sample], [SystemOutputs([], Response("x"))], [spec])
+    assert result.value == pytest.approx(value)

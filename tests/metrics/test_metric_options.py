@@ -75,7 +75,7 @@ def test_every_type_can_be_resolved() -> None:
     """A name that is imported for type checkers alone would leave an option unchecked."""
     by_design = {
         "base", "baseline", "claims_prompt", "controls", "correct", "criteria", "critic", "dimensions", "embed", "embed_fn", "examples",
-        "faithfulness", "inputs", "judge", "model", "of", "prompt", "scale", "support_prompt", "target", "verifier", "weights", "where",
+        "faithfulness", "inputs", "judge", "model", "of", "prompt", "refusal", "scale", "support_prompt", "target", "verifier", "weights", "where",
     }  # fmt: skip
     found = {
         option for info in metric_infos().values() for option, hint in option_types(info.cls).items() if hint is Any

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.conventions import Conventions
 from ..core.registry import Spec, metric
 from ..errors import AueporaError, BadValueError, MissingDependencyError, did_you_mean
 from ..options import option_types
@@ -49,6 +48,8 @@ class Reading:
     """Whether the file is an object that has, by field, an object with a value per id."""
     join: Mapping[str, Join] = field(default_factory=dict)
     """Second files, by the name under which records have the joined record."""
+    prepare: str | None = None
+    """The import path of a function from a record and the settings to the record from which columns are taken."""
     number_repeats: bool = False
     """Whether an id may come again: the second record gets ``#2``."""
 
@@ -67,7 +68,9 @@ class PublishedMetric:
     column: str | None = None
     """A number of each sample, such as ``labels.relevance``, whose mean is the value: it describes the data."""
     against: str | None = None
-    """Labels of samples: the value is then the area under the ROC curve of ``column``, as a score of these labels."""
+    """Labels of samples. With ``column`` the value is the area under the ROC curve of that column, as a score of these
+    labels. With ``metric`` it is the prediction-powered mean of the labels: the mean score of samples without a label,
+    less the mean of score - label of the others. Ours is then the mean that ``judge calibrate`` gives."""
     scale: float = 1.0
     """What the value is multiplied with: 100 where the script gives per cent."""
     shift: float = 0.0
@@ -115,9 +118,10 @@ class Part:
     """A format of this package, where the files have one."""
     outputs: Reading | None = None
     """The shape of the benchmark's own file of predictions."""
-    outputs_format: str | None = None
     drop_query_ids: bool = False
     """Whether retrieved documents whose id is that of the query are dropped."""
+    counts_unjudged: bool = False
+    """Whether the relevant documents are those retrieved ones on which no query at all has a judgement."""
     metrics: Mapping[str, PublishedMetric]
     """By published name."""
     slices: Sequence[str] = ()
@@ -125,11 +129,6 @@ class Part:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values that ``--set`` changes, with their defaults; columns refer to them as ``@NAME``."""
     examples: Mapping[str, Example]
-
-    def rules(self) -> Conventions:
-        """The conventions of its metrics."""
-        changes = dict(self.conventions)
-        return Conventions.of(changes.pop("name", None), **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +173,10 @@ class Benchmark:
     def folder(self) -> Path:
         """The folder of its example."""
         return self.path.with_suffix("")
+
+    def chosen(self, split: str | None) -> Mapping[str, Part]:
+        """The part of that name; without a name all."""
+        return self.parts if split is None else {split: self.part(split)}
 
     def part(self, split: str | None) -> Part:
         """The part of that name; without a name the first."""

@@ -120,18 +120,14 @@ def spec_text(spec: Any) -> str:
 
 def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     """The page of ``bench run``: the conclusion first, then the numbers and how they differ from ours."""
-    benchmark = scored.benchmark
-    numbers = scored.numbers
-    total = len(scored.loaded.samples)
-    split = f" ({scored.split})" if scored.split else ""
-    title = f"{benchmark.heading.title}{split}"
+    loaded, numbers = scored.loaded, scored.numbers
+    split = f" ({loaded.split})" if loaded.split else ""
     first = numbers[0]
-    missing = len(scored.loaded.missing)
-    lacks = f"; {missing} without an output" if missing else ""
+    lacks = f"; {len(loaded.missing)} without an output" if loaded.missing else ""
     chosen = first.value if strict else first.ours
-    value = number_text(chosen)
     published = "" if strict or first.ours == first.value else f" (published: {number_text(first.value)})"
-    lead = f"{title}: {first.name} {value}{published} on {total} samples{lacks}"
+    result = f"{first.name} {number_text(chosen)}{published} on {len(loaded.samples)} samples{lacks}"
+    lead = f"{loaded.benchmark.heading.title}{split}: {result}"
     has_ours = not strict and any(number.ours != number.value for number in numbers)
     kinds = ["published", "ours"] if has_ours else ["value"]
     columns = ["number", *kinds, "95 % interval", "samples"]
@@ -149,8 +145,10 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
 
 def _differences(scored: Scored) -> list[str]:
     """What differs from the published script, what was left out, and the licence where use is restricted."""
-    heading = scored.benchmark.heading
-    notes = [f"{number.name}: {number.differs}" for number in scored.numbers if number.differs]
+    heading = scored.loaded.benchmark.heading
+    metrics = scored.loaded.part.metrics
+    differing = [number.name for number in scored.numbers if metrics[number.name].differs]
+    notes = [f"{name}: {metrics[name].differs}" for name in differing]
     notes += heading.differs
     most = max(1, (MAX_LINES - 10 - len(scored.numbers)) // 2)
     if len(notes) > most:
@@ -158,10 +156,12 @@ def _differences(scored: Scored) -> list[str]:
         notes = [*notes[: most - 1], more]
     reasons = group_pairs((reason, name) for name, reason in scored.left_out.items())
     notes += [f"not computed: {', '.join(names)}; {reason}" for reason, names in reasons.items()]
+    if scored.documents:
+        notes.append(scored.documents)
     if heading.mark == "P":
         notes.append(MARKS["P"])
     if heading.non_commercial:
-        notes.append(f"licence: {licence_text(scored.benchmark)}")
+        notes.append(f"licence: {licence_text(scored.loaded.benchmark)}")
     return notes
 
 
@@ -170,10 +170,8 @@ def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
     table: list[Row] = []
     for benchmark, checked in rows:
         name = f"{benchmark.name} {checked.split}".strip()
-        details = [
-            f"{key}: published {expected!r}, computed {value!r}"
-            for key, (expected, value) in checked.differences.items()
-        ]
+        found = checked.differences.items()
+        details = [f"{key}: published {expected!r}, computed {value!r}" for key, (expected, value) in found]
         verdict = "different" if details else "equal"
         if checked.problem:
             verdict = "not run"

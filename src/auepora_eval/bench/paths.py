@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from ..errors import BadValueError
@@ -24,15 +25,18 @@ def select(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path; ``None`` where there is none.
 
     ``'text'`` is a constant, ``a + b`` joins two values, and ``a?`` is whether there is a value that is not empty,
-    ``!a?`` whether there is none.
+    ``!a?`` whether there is none. ``a != x|y`` is whether the value is none of these texts.
     """
+    path, compared, texts = path.partition(" != ")
+    if compared:
+        return select(record, path) not in texts.split("|")
     if path.endswith("?"):
         return bool(select(record, path[:-1].removeprefix("!"))) is not path.startswith("!")
     parts = [_select_one(record, part.strip()) for part in path.split(" + ")]
     if len(parts) == 1:
         return parts[0]
     if all(isinstance(part, list) or part is None for part in parts):
-        return [item for part in parts for item in part or ()]
+        return list(chain.from_iterable(part or () for part in parts))
     return "#".join(str(part) for part in parts)
 
 
@@ -44,7 +48,7 @@ def path_head(path: str) -> str:
     """
     if path.startswith(("'", "@")):
         return ""
-    return re.split(r"[.\[]", path.lstrip("!"), maxsplit=1)[0]
+    return re.split(r"[.\[]| != ", path.lstrip("!"), maxsplit=1)[0]
 
 
 def _select_one(record: Mapping[str, Any], path: str) -> Any:

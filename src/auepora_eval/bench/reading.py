@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import DataFileError, did_you_mean
+from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.cells import id_value, parse_list_cell, text_value
 from ..io.codec import LineError, decode_output_line, decode_sample, text_id
 from ..io.extract import EXTRACT, extract_values, slotted_reference, split_extracts
@@ -25,7 +25,7 @@ from ..io.tables import read_records
 from ..io.values import parse_json
 from ..runtime.files import read_bytes
 from ..runtime.imports import import_object
-from .entries import Join, Part, Reading
+from .entries import Benchmark, Join, Part, Reading, parse_settings
 from .paths import path_head, select
 
 _OUTPUT_FIELDS = ("response", "retrieved", "extra", "timings", "citations", "refused")
@@ -40,36 +40,64 @@ Rows = Iterator[tuple[int | None, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The samples of a benchmark, and an output for each; ``None`` where one is missing."""
+    """The samples of a part of a benchmark, and an output for each; ``None`` where one is missing."""
 
+    benchmark: Benchmark
+    split: str
+    settings: Mapping[str, Any]
     samples: list[EvaluationSample]
     outputs: list[SystemOutputs | None]
     missing: list[str]
 
+    @property
+    def part(self) -> Part:
+        """The part that was read."""
+        return self.benchmark.parts[self.split]
+
 
 def load_part(
-    part: Part, data: Path, outputs: str | Path | None = None, *, settings: Mapping[str, Any], limit: int | None = None
+    benchmark: Benchmark,
+    split: str,
+    data: Path,
+    outputs: str | Path | None = None,
+    *,
+    given: Mapping[str, Any],
+    limit: int | None = None,
 ) -> Loaded:
-    """The samples and outputs of one part of a benchmark."""
+    """The samples and outputs of one part of a benchmark, with the ``given`` settings."""
+    part = benchmark.parts[split]
+    settings = parse_settings(part, given)
     samples = list(islice(_samples(part, data, settings), limit))
     if not samples:
         raise DataFileError(data, None, "there is no sample in it")
-    given: Mapping[str, SystemOutputs] = {}
+    found: Mapping[str, SystemOutputs] = {}
     if outputs is not None and (part.outputs is None or "sample_id" in read_file_head(Path(outputs)).keys):
         try:
-            given = read_outputs_file(outputs, part.outputs_format).outputs
+            found = read_outputs_file(outputs).outputs
         except DataFileError as error:
             problem = error.problem.partition("; say which is which")[0]  # by an option of other commands
             expected = "our own JSONL has sample_id and response, a line for each sample"
             raise DataFileError(error.path, error.line, f"{problem}; {expected}") from error
     elif outputs is not None and part.outputs is not None:
-        given = _read_outputs(part.outputs, Path(outputs), settings)
+        found = _read_outputs(part.outputs, Path(outputs), settings)
     elif part.read is not None and any(name.startswith(_OUTPUT_FIELDS) for name in part.read.columns):
-        given = _read_outputs(part.read, data, settings)
+        found = _read_outputs(part.read, data, settings)
     if part.drop_query_ids:
-        given = {sample_id: without_document(output, sample_id) for sample_id, output in given.items()}
-    aligned = align_outputs(samples, given)
-    return Loaded(samples, aligned.outputs, aligned.missing)
+        found = {sample_id: without_document(output, sample_id) for sample_id, output in found.items()}
+    aligned = align_outputs(samples, found)
+    if part.counts_unjudged:
+        if not found:
+            raise BadValueError("documents without a judgement are counted in saved outputs: give --outputs FILE")
+        relevant = chain.from_iterable(sample.relevant_docs or () for sample in samples)
+        judged = {document.doc_id for document in relevant}
+        samples = [_with_unjudged(*pair, judged) for pair in zip(samples, aligned.outputs, strict=True)]
+    return Loaded(benchmark, split, settings, samples=samples, outputs=aligned.outputs, missing=aligned.missing)
+
+
+def _with_unjudged(sample: EvaluationSample, output: SystemOutputs | None, judged: Container[str]) -> EvaluationSample:
+    """A sample whose relevant documents are the retrieved ones without a judgement."""
+    retrieved = [] if output is None else [item.doc for item in output.retrieved]
+    return replace(sample, relevant_docs=[document for document in retrieved if document.doc_id not in judged])
 
 
 def without_document(output: SystemOutputs, doc_id: str) -> SystemOutputs:
@@ -118,15 +146,17 @@ def _errors_at(path: Path, line: int | None) -> Iterator[None]:
 
 def _rows(reading: Reading, path: Path, settings: Mapping[str, Any], *, of_outputs: bool) -> Rows:
     """The rows of our own format, of samples or of outputs."""
-    columns, extracts = split_extracts(reading.columns)
-    for name in list(columns):
-        if name != "sample_id" and name.startswith(_OUTPUT_FIELDS) is not of_outputs:
-            del columns[name]
+    every, extracts = split_extracts(reading.columns)
+    fields = [name for name in every if name == "sample_id" or name.startswith(_OUTPUT_FIELDS) is of_outputs]
+    columns = {name: every[name] for name in fields}
     values = {f"@{name}": value for name, value in settings.items()}
     joined = {name: _joined_records(join, path) for name, join in reading.join.items()}
+    prepare = None if reading.prepare is None else import_object(reading.prepare)
     times: Counter[str] = Counter()
     for index, (line, found) in enumerate(_records(reading, path)):
         record = values | found | {"@index": index}
+        if prepare is not None:
+            record |= prepare(found, **settings)
         for name, join in reading.join.items():
             record[name] = joined[name].get(str(select(record, join.on)), {})
         with _errors_at(path, line):
@@ -159,7 +189,8 @@ def _records(reading: Reading, path: Path) -> Rows:
             record = {name: values[sample_id] for name, values in fields.items() if sample_id in values}
             yield None, {"@key": sample_id, **record}
         return
-    for name in document if "*" in reading.rows else reading.rows:
+    names = document if "*" in reading.rows else reading.rows
+    for name in names:
         if name not in document:
             hint = did_you_mean(name, document, otherwise=f"; there are {', '.join(document)}")
             raise DataFileError(path, None, f"there is no key {quote_text(name)}{hint}")
@@ -177,7 +208,7 @@ def _row(record: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
         value = select(record, path)
         if isinstance(value, str) and name.endswith(("_texts", "_ids", *_LISTS)):
             value = parse_list_cell(value) or [value]
-        if value is not None:
+        if value is not None and (value != "" or not name.startswith("labels.")):  # an empty cell is no label
             found[name] = value
     row: dict[str, Any] = {}
     for start, field in _DOCUMENTS.items():
@@ -204,11 +235,24 @@ def _row(record: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
 def _field_value(name: str, value: Any, path: str) -> Any:
     if name in ("sample_id", "cluster_id"):
         return id_value(value, path)
-    if name == "response" and isinstance(value, list):
-        return " ".join(text_value(text, path) for text in value)
+    if name == "response":
+        return _joined_text(value, path)
     if name == "metadata.nuggets":
-        return [{"text": item, "importance": "vital"} if isinstance(item, str) else item for item in value]
+        return [_nugget(item) for item in value]
     return [_turn(item) for item in value] if name == "history" else value
+
+
+def _joined_text(value: Any, path: str) -> str:
+    """A text; of a list of texts, these with blanks between them."""
+    return " ".join(text_value(part, path) for part in _as_list(value))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _nugget(item: Any) -> Any:
+    return {"text": item, "importance": "vital"} if isinstance(item, str) else item
 
 
 def _turn(item: Mapping[str, Any]) -> dict[str, str]:
@@ -222,27 +266,23 @@ def _documents(texts: Any, ids: Any, name: str, *, is_ranking: bool) -> list[Any
     """Documents with texts, ids or both; a text without an id has one that is made of it."""
     if texts is None:
         return [id_value(doc_id, name) for doc_id in ids]
-    flat = list(chain.from_iterable(item if isinstance(item, list) else [item] for item in texts))
-    named = (
-        [text_id(text_value(text, name)) for text in flat]
-        if ids is None
-        else [id_value(doc_id, name) for doc_id in ids]
-    )
+    flat = [_joined_text(text, name) for text in texts]
+    named = [text_id(text) for text in flat] if ids is None else [id_value(doc_id, name) for doc_id in ids]
     if len(named) != len(flat):
         raise LineError(f"there are {len(flat)} texts of documents, but {len(named)} ids")
     documents = [{"doc_id": doc_id, "text": text} for doc_id, text in zip(named, flat, strict=True)]
     if is_ranking:
         return [{"doc": document} for document in documents]
-    return list({document["doc_id"]: document for document in documents}.values())
+    by_id = {document["doc_id"]: document for document in documents}
+    return list(by_id.values())
 
 
 def _alternatives(value: Any, path: str) -> dict[str, Any]:
     """References that are alternatives, each a list of things to name; a flat list has alternatives of one thing."""
-    listed = [[item] if isinstance(item, str) else list(item) for item in value]
-    if not listed or not all(listed):
+    texts = [_joined_text(item, path) for item in value]
+    if not all(texts) or not texts:
         raise LineError(f"field {quote_text(path)} is empty; it needs a reference")
-    texts = [" ".join(text_value(text, path) for text in item) for item in listed]
-    first = {"text": texts[0], "structured": {"alternatives": listed}}
+    first = {"text": texts[0], "structured": {"alternatives": [_as_list(item) for item in value]}}
     return {"reference_answer": first, "reference_answers": texts[1:]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -78,7 +79,6 @@ def _is_named(part: Part, path: Path) -> bool:
 
 def find_data(benchmark: Benchmark, split: str | None, given: str | None) -> tuple[Path, str]:
     """The file of a benchmark and its split: ``given`` itself, or a file of its name in that folder or a usual one."""
-    benchmark.part(split)
     data = Path(given) if given is not None else None
     if data is not None and not data.exists():
         raise DataFileError(data, None, f"no such file; {_obtain(benchmark)}")
@@ -86,7 +86,8 @@ def find_data(benchmark: Benchmark, split: str | None, given: str | None) -> tup
         return _data_of(benchmark, data), _split_of(benchmark, split, data)
     root = os.environ.get(DATA_VARIABLE)
     usual = [Path(root) / benchmark.name, Path()] if root else [Path()]
-    for folder in usual if data is None else [data]:
+    folders = usual if data is None else [data]
+    for folder in folders:
         for name, path in _named_files(benchmark, split, folder):
             return _data_of(benchmark, path), name
     if data is None:
@@ -104,7 +105,7 @@ def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
     """The split that was asked for; else the one whose files have this name, or these keys."""
     names = list(benchmark.parts)
     if split is not None:
-        return split
+        return next(iter(benchmark.chosen(split)))
     fitting = [found.split for found in recognise(path) if found.benchmark is benchmark]
     named = [name for name in names if _is_named(benchmark.parts[name], path)]
     return (fitting or named or names)[0]
@@ -112,9 +113,7 @@ def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
 
 def _named_files(benchmark: Benchmark, split: str | None, folder: Path) -> Iterator[tuple[str, Path]]:
     """The files in a folder, or one folder below, that have the name and the keys of a part."""
-    for name, part in benchmark.parts.items():
-        if split is not None and name != split:
-            continue
+    for name, part in benchmark.chosen(split).items():
         for pattern in part.files:
             for path in sorted([*folder.glob(pattern), *folder.glob(f"*/{pattern}")]):
                 if required_keys(part) <= file_keys(path):
@@ -122,9 +121,7 @@ def _named_files(benchmark: Benchmark, split: str | None, folder: Path) -> Itera
 
 
 def _wrong_folder(benchmark: Benchmark, split: str | None, folder: Path) -> str:
-    patterns: list[str] = []
-    for name, part in benchmark.parts.items():
-        patterns += part.files if split in (None, name) else ()
+    patterns = chain.from_iterable(part.files for part in benchmark.chosen(split).values())
     listed = list_columns(sorted(path.name for path in folder.iterdir()))
     others: list[str] = []
     for path in sorted(folder.iterdir()):

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any
 
+import numpy as np
+
+from ..core.conventions import Conventions
 from ..core.registry import Spec, metric, use_resources
 from ..core.results import Results
 from ..core.slices import sample_value
 from ..core.types import EvaluationSample, MetricResult
 from ..engine.evaluate import evaluate
 from ..errors import AueporaError, BadValueError, MissingDependencyError
+from ..judge.cache import RecordedCritic
 from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
-from ..stats.calibration import threshold_counts
-from .entries import Benchmark, Example, Part, PublishedMetric, named_spec, parse_settings
+from ..stats.calibration import corrected_mean, threshold_counts
+from ..stats.intervals import Floats
+from .entries import Benchmark, Example, Part, PublishedMetric, named_spec
 from .reading import Loaded, load_part
-from .verdicts import fixed_judges
 
 TOLERANCE = 1e-9
+_WORD = re.compile(r"[\w-]+")
+_SMALL_WORDS = frozenset({"the", "in", "is", "a", "of"})
+_NORMAL_QUANTILE = NormalDist().inv_cdf(0.975)
 OURS = " (ours)"
 CONDITION = " (condition)"
 SUFFIXES = {"metric": "", "ours": OURS, "condition": CONDITION}
@@ -42,26 +49,19 @@ class Number:
     """The 95 % intervals of both; empty where there is none."""
     counted: int
     """How many samples count."""
-    differs: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
     """The numbers of a benchmark for one system."""
 
-    benchmark: Benchmark
-    split: str
-    settings: Mapping[str, Any]
     loaded: Loaded
     numbers: Sequence[Number]
     results: Results
     left_out: Mapping[str, str] = field(default_factory=dict)
     """By name of a number why it was not computed."""
-
-    @property
-    def part(self) -> Part:
-        """The part that was scored."""
-        return self.benchmark.parts[self.split]
+    documents: str = ""
+    """From which documents a system answered, where the benchmark gives some."""
 
 
 def metric_specs(part: Part) -> dict[str, Spec]:
@@ -74,61 +74,41 @@ def metric_specs(part: Part) -> dict[str, Spec]:
     return specs
 
 
-def score_loaded(
-    benchmark: Benchmark,
-    split: str,
-    loaded: Loaded,
-    *,
-    settings: Mapping[str, Any],
-    resources: Mapping[str, Any] | None = None,
-    judging: Any = None,
-) -> Scored:
+def score_loaded(loaded: Loaded, *, resources: Mapping[str, Any] | None = None, judging: Any = None) -> Scored:
     """The numbers of samples and outputs that were read."""
-    part = benchmark.parts[split]
-    usable, left_out = _usable(part, resources or {})
-    with ExitStack() as stack:
-        stack.enter_context(use_resources(resources or {}))
+    usable, left_out = _usable(loaded.part, resources or {})
+    choices = dict(loaded.part.conventions)
+    with use_resources(resources or {}):
         results = evaluate(
             loaded.samples,
             loaded.outputs,
             list(usable.values()),
-            conventions=part.rules(),
-            slices=[path for path in part.slices if path in slice_paths(loaded)],
+            conventions=Conventions.of(choices.pop("name", None), **choices),
+            slices=used_slices(loaded),
             judging=judging or JudgePolicy(),
         )
-    return with_numbers(benchmark, split, loaded, results, settings=settings, left_out=left_out)
+    return with_numbers(loaded, results, left_out)
 
 
-def with_numbers(
-    benchmark: Benchmark,
-    split: str,
-    loaded: Loaded,
-    results: Results,
-    *,
-    settings: Mapping[str, Any],
-    left_out: Mapping[str, str],
-) -> Scored:
+def with_numbers(loaded: Loaded, results: Results, left_out: Mapping[str, str]) -> Scored:
     """The published numbers from the results of their metrics."""
-    part = benchmark.parts[split]
     by_name = {result.name: result for result in results}
     numbers: list[Number] = []
-    for name, published in part.metrics.items():
+    for name, published in loaded.part.metrics.items():
         if published.column is not None:
             numbers.append(_column_number(name, published, loaded.samples))
         elif name in by_name:
-            numbers.append(_number(part, name, published, by_name, loaded.samples))
-    return Scored(
-        benchmark, split, settings=settings, loaded=loaded, numbers=numbers, results=results, left_out=left_out
-    )
+            numbers.append(_number(loaded, name, published, by_name))
+    return Scored(loaded, numbers, results, left_out)
 
 
-def slice_paths(loaded: Loaded) -> set[str]:
-    """The labels and keys of metadata that samples have, as paths of slices."""
-    found: set[str] = set()
-    for sample in loaded.samples:
-        found.update(f"labels.{name}" for name in sample.labels)
-        found.update(f"metadata.{name}" for name in sample.metadata)
-    return found
+def used_slices(loaded: Loaded) -> list[str]:
+    """The slices of the part of which samples have a value."""
+    return [path for path in loaded.part.slices if _is_known(path, loaded.samples)]
+
+
+def _is_known(path: str, samples: Sequence[EvaluationSample]) -> bool:
+    return any(sample_value(sample, path) is not None for sample in samples)
 
 
 def judges_of(part: Part) -> list[str]:
@@ -142,16 +122,15 @@ def _usable(part: Part, resources: Mapping[str, Any]) -> tuple[dict[str, Spec], 
     left_out: dict[str, str] = {}
     for name, spec in metric_specs(part).items():
         missing = sorted(set(used_resources(spec)) - resources.keys())
-        if missing:
-            left_out[name] = f"needs {' and '.join(missing)}: give --plan with resources.{missing[0]}"
-            continue
         try:
-            with use_resources(resources):
-                metric(spec)
+            if missing:
+                left_out[name] = f"needs {' and '.join(missing)}: give --plan with resources.{missing[0]}"
+            else:
+                with use_resources(resources):
+                    metric(spec)
+                usable[name] = spec
         except MissingDependencyError as error:
             left_out[name] = str(error)
-            continue
-        usable[name] = spec
     if not usable:
         raise BadValueError(f"nothing can be computed: {'; '.join(dict.fromkeys(left_out.values()))}")
     return usable, left_out
@@ -159,39 +138,58 @@ def _usable(part: Part, resources: Mapping[str, Any]) -> tuple[dict[str, Spec], 
 
 def _column_number(name: str, published: PublishedMetric, samples: Sequence[EvaluationSample]) -> Number:
     """A number that samples have: its mean, or how well it tells their labels apart."""
-    rows: list[tuple[float, float]] = []
-    for sample in samples:
-        number = sample_value(sample, published.column or "")
-        label = sample_value(sample, published.against) if published.against else 0
-        if number is not None and label is not None:
-            rows.append((float(number), float(label)))
-    numbers, labels = [row[0] for row in rows], [row[1] for row in rows]
+    given = [sample_value(sample, published.column or "") for sample in samples]
+    numbers, labels = _labelled_numbers(given, published, samples)
+    if published.against:
+        is_labelled = np.isfinite(labels)
+        numbers, labels = numbers[is_labelled], labels[is_labelled]
     value = None
-    if rows:
-        value = threshold_counts(numbers, labels).auroc() if published.against else fmean(numbers)
-        value = _rescaled(published, value)
-    return Number(name, value, ours=value, intervals=((), ()), counted=len(rows), differs=published.differs)
+    if len(numbers):
+        value = threshold_counts(numbers, labels).auroc() if published.against else fmean(numbers.tolist())
+        value = _transformed(published, value)
+    return Number(name, value, ours=value, intervals=((), ()), counted=len(numbers))
 
 
-def _number(
-    part: Part,
-    name: str,
-    published: PublishedMetric,
-    results: Mapping[str, MetricResult],
-    samples: Sequence[EvaluationSample],
-) -> Number:
+def _labelled_numbers(
+    given: Sequence[Any], published: PublishedMetric, samples: Sequence[EvaluationSample]
+) -> tuple[Floats, Floats]:
+    """The numbers that are given, and the label of each; NaN where there is none."""
+    pairs = [(sample, number) for sample, number in zip(samples, given, strict=True) if number is not None]
+    labels = [sample_value(sample, published.against or "") for sample, _ in pairs]
+    return np.array([number for _, number in pairs], np.float64), np.array(labels, np.float64)
+
+
+def _number(loaded: Loaded, name: str, published: PublishedMetric, results: Mapping[str, MetricResult]) -> Number:
     result = results[name]
+    if published.against is not None:
+        return _corrected_number(name, published, result, loaded.samples)
     condition = results.get(name + CONDITION)
     if condition is not None:
-        means = _cluster_values(samples, result, condition)
-        value = _rescaled(published, fmean(means)) if means else None
-        return Number(name, value, ours=value, intervals=((), ()), counted=len(means), differs=published.differs)
-    value = _value(part, published, result)
+        means = _cluster_values(loaded.samples, result, condition)
+        value = _transformed(published, fmean(means)) if means else None
+        return Number(name, value, ours=value, intervals=((), ()), counted=len(means))
+    value = _value(loaded.part, published, result)
     ours = results.get(name + OURS)
-    other = value if ours is None else _value(part, published, ours)
+    other = value if ours is None else _value(loaded.part, published, ours)
     intervals = (_interval(published, result), _interval(published, ours or result))
     counted = result.details.num_samples
-    return Number(name, value, ours=other, intervals=intervals, counted=counted, differs=published.differs)
+    return Number(name, value, ours=other, intervals=intervals, counted=counted)
+
+
+def _corrected_number(
+    name: str, published: PublishedMetric, result: MetricResult, samples: Sequence[EvaluationSample]
+) -> Number:
+    """The mean label, by the scores of all samples and the labels of some."""
+    scores, labels = _labelled_numbers(result.scores or (), published, samples)
+    others, excess = scores[np.isnan(labels)], (scores - labels)[np.isfinite(labels)]
+    if not len(others) or not len(excess):
+        return Number(name, None, ours=None, intervals=((), ()), counted=len(scores))
+    value = float(others.mean() - excess.mean())
+    half_width = _NORMAL_QUANTILE * math.sqrt(others.var() / len(others) + excess.var() / len(excess))
+    ours = corrected_mean(scores, labels, binary=True)
+    own_bounds = () if ours.interval is None else (ours.interval.low, ours.interval.high)
+    intervals = (value - half_width, value + half_width), own_bounds
+    return Number(name, value, ours=ours.value, intervals=intervals, counted=len(scores))
 
 
 def _cluster_values(samples: Sequence[EvaluationSample], result: MetricResult, condition: MetricResult) -> list[float]:
@@ -220,16 +218,17 @@ def _value(part: Part, published: PublishedMetric, result: MetricResult) -> floa
     if published.formula == "mean_of_slices":
         groups = [group.value for group in result.slices.get(part.slices[0], {}).values() if group.defined]
         value = sum(groups) / len(groups)
-    elif published.formula == "binary_accuracy":
-        value = 1 / (3 - 2 * value)
-    elif published.formula == "root":
-        value = math.sqrt(value)
-    return _rescaled(published, value)
+    return _transformed(published, value)
 
 
-def _rescaled(published: PublishedMetric, value: float) -> float:
-    if published.formula == "complement":
-        value = 1 - value
+def _transformed(published: PublishedMetric, value: float) -> float:
+    match published.formula:
+        case "complement":
+            value = 1 - value
+        case "binary_accuracy":
+            value = 1 / (3 - 2 * value)
+        case "root":
+            value = math.sqrt(value)
     return value * published.scale + published.shift
 
 
@@ -261,25 +260,35 @@ def check_example(benchmark: Benchmark, split: str, name: str) -> Checked:
     for key, expected in example.expected.items():
         if not is_equal(values.get(key), expected, example.digits):
             differences[key] = (expected, values.get(key))
-    missing = [scored.left_out[key] for key in example.expected if key in scored.left_out]
-    return Checked(
-        split, name, differences, len(example.expected) - len(differences), "; ".join(dict.fromkeys(missing))
-    )
+    missing = dict.fromkeys(scored.left_out[key] for key in example.expected if key in scored.left_out)
+    return Checked(split, name, differences, len(example.expected) - len(differences), "; ".join(missing))
 
 
 def score_example(benchmark: Benchmark, split: str, example: Example) -> Scored:
     """The numbers of an example."""
-    part = benchmark.parts[split]
-    settings = parse_settings(part, example.settings)
     outputs = None if example.outputs is None else benchmark.folder / example.outputs
-    loaded = load_part(part, benchmark.folder / example.data, outputs, settings=settings)
-    return score_loaded(benchmark, split, loaded, settings=settings, resources=fixed_judges(example.resources))
+    loaded = load_part(benchmark, split, benchmark.folder / example.data, outputs, given=example.settings)
+    return score_loaded(loaded, resources=fixed_judges(example.resources))
 
 
 def is_equal(value: float | None, expected: float, digits: int | None) -> bool:
     """Whether a value is the published one, which may have been rounded."""
     if value is None:
         return False
-    if digits is not None:
-        return round(value, digits) == round(expected, digits) or abs(value - expected) <= TOLERANCE
-    return abs(value - expected) <= TOLERANCE
+    half_unit = 0.0 if digits is None else 0.5 * 10**-digits
+    return abs(value - expected) <= half_unit + TOLERANCE
+
+
+def content_words(premise: str, hypothesis: str) -> bool:
+    """A toy function of entailment: whether the premise has every content word of the hypothesis."""
+    known = set(_WORD.findall(premise.lower()))
+    return set(_WORD.findall(hypothesis.lower())) - _SMALL_WORDS <= known
+
+
+def fixed_judges(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """The judges of an example: verdicts by sample, or the toy function of entailment."""
+    judges: dict[str, Any] = {}
+    for name, verdicts in resources.items():
+        is_function = verdicts == content_words.__name__
+        judges[name] = content_words if is_function else RecordedCritic(verdicts)
+    return judges

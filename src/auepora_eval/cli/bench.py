@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..bench.entries import Benchmark, all_benchmarks, entry_names, get_benchmark, parse_settings
-from ..bench.recognition import describe_file, find_data, require_shape
+from ..bench.entries import Benchmark, all_benchmarks, entry_names, get_benchmark
+from ..bench.recognition import describe_file, find_data
 from ..errors import AueporaError
 from ..render.terminal import blocks_text
 from .console import echo, json_text, quiet_option
@@ -29,8 +29,6 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..bench.reading import Loaded
     from ..bench.scoring import Scored
     from ..core.types import TargetCategory
@@ -59,9 +57,6 @@ def command() -> None:
     auepora bench run hotpotqa --data hotpot_dev.json --outputs pred.json
     auepora bench check hotpotqa
     """
-
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command(name="list", cls=Command)
@@ -157,7 +152,7 @@ _files = grouped_options(
 @judge_options
 @store_option
 @quiet_option
-@_json_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json: JSON) instead of printing.")
 def run_command(
     name: str,
@@ -182,23 +177,20 @@ def run_command(
     auepora bench run popqa --data popQA.tsv --config "choice [512, large]"
     """
     from ..bench.pages import run_blocks
-    from ..bench.reading import load_part
-    from ..plan.source import parse_settings as parse_texts
+    from ..bench.planning import open_benchmark
+    from ..plan.source import parse_settings
 
     if files.outputs is not None and (files.system is not None or files.config is not None):
         raise click.UsageError("give --outputs, or --system or --config, not both")
     refuse_input_as_output(output, [path for path in (files.data, files.outputs) if path is not None])
-    benchmark = get_benchmark(name)
-    path, found = find_data(benchmark, files.split, files.data)
-    require_shape(benchmark, found, path)
-    settings = parse_settings(benchmark.parts[found], parse_texts(files.set_texts))
-    loaded = load_part(benchmark.parts[found], path, files.outputs, settings=settings, limit=files.limit)
+    settings = parse_settings(files.set_texts)
+    loaded = open_benchmark(name, files.split, files.data, files.outputs, settings=settings, limit=files.limit)
     if files.system is not None or files.config is not None:
-        scored = _run_system(benchmark, found, loaded, settings, system=files.system, config=files.config, store=store)
+        scored = _run_system(loaded, system=files.system, config=files.config, store=store)
     elif len(loaded.missing) == len(loaded.samples):
         raise click.UsageError("none of the samples has an output: give --outputs FILE or --system SYSTEM")
     else:
-        scored = _score_saved(benchmark, found, loaded, settings, judge)
+        scored = _score_saved(loaded, judge)
     show_warnings(scored.results)
     is_json = as_json or (output or "").endswith(".json")
     text = json_text(_run_dict(scored, strict=strict)) if is_json else ""
@@ -207,69 +199,62 @@ def run_command(
         exit_with_errors(scored.results.failure)
 
 
-def _score_saved(
-    benchmark: Benchmark, split: str, loaded: Loaded, settings: Mapping[str, Any], judge: JudgeOptions
-) -> Scored:
+def _score_saved(loaded: Loaded, judge: JudgeOptions) -> Scored:
     from ..bench.scoring import judges_of, score_loaded
 
     judges = judge.judges({})
     if judges is None:
-        return score_loaded(benchmark, split, loaded, settings=settings)
-    names = [name for name in judges_of(benchmark.parts[split]) if name in judges.names]
+        return score_loaded(loaded)
     with ScoringProgress() as line:
         session = make_judge_session(judges, line)
-        built = judges.build(names)
-        return score_loaded(benchmark, split, loaded, settings=settings, resources=built, judging=session)
+        built = judges.build([name for name in judges_of(loaded.part) if name in judges.names])
+        return score_loaded(loaded, resources=built, judging=session)
 
 
-def _run_system(
-    benchmark: Benchmark,
-    split: str,
-    loaded: Loaded,
-    settings: Mapping[str, Any],
-    *,
-    system: str | None,
-    config: str | None,
-    store: str | None,
-) -> Scored:
+def _run_system(loaded: Loaded, *, system: str | None, config: str | None, store: str | None) -> Scored:
     """Write the plan of a benchmark, run it, and take the numbers from the stored run."""
-    from ..bench.planning import write_plan
+    from ..bench.planning import DOCUMENTS, with_benchmark_documents, write_plan
     from ..bench.scoring import with_numbers
     from ..compare.sweeps import with_system_of_run, with_values_of_run
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
-    from ..runs.run import run_plan
+    from ..runs.run import open_plan, start_run
 
-    plan = Path(f"bench-{benchmark.name}.yaml")
-    write_plan(benchmark, split, loaded, plan, system=system)
+    name = loaded.benchmark.name
+    plan = Path(f"bench-{name}.yaml")
+    write_plan(loaded, plan, system=system)
     source = read_source(plan)
     if config is not None:
         with open_store(store) as opened:
             change = with_system_of_run if system is None else with_values_of_run
             source = change(source, opened.find(config))
-    outcome = run_plan(read_plan(source), store=store, tags=(f"bench:{benchmark.name}",))
+    with open_plan(read_plan(source), store=store, tags=(f"bench:{name}",)) as (planned, opened, _):
+        request = with_benchmark_documents(planned, loaded)
+        outcome = start_run(request, opened)
     if outcome.results is None:
         raise AueporaError(outcome.message or "the run was not scored")
-    answered = replace(loaded, missing=[])
-    return with_numbers(benchmark, split, answered, outcome.results, settings=settings, left_out={})
+    scored = with_numbers(replace(loaded, missing=[]), outcome.results, {})
+    return replace(scored, documents=request.config[DOCUMENTS])
 
 
 def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:
-    heading = scored.benchmark.heading
+    loaded, heading = scored.loaded, scored.loaded.benchmark.heading
     numbers: dict[str, Any] = {}
     for number in scored.numbers:
-        numbers[number.name] = {"published": number.value, "samples": number.counted, "differs": number.differs}
+        differs = loaded.part.metrics[number.name].differs
+        numbers[number.name] = {"published": number.value, "samples": number.counted, "differs": differs}
         if not strict:
             numbers[number.name]["ours"] = number.ours
     return {
         "benchmark": heading.name,
-        "split": scored.split,
+        "split": loaded.split,
         "mark": heading.mark,
-        "settings": dict(scored.settings),
-        "samples": len(scored.loaded.samples),
-        "missing": scored.loaded.missing,
+        "settings": dict(loaded.settings),
+        "samples": len(loaded.samples),
+        "missing": loaded.missing,
         "numbers": numbers,
         "not_computed": dict(scored.left_out),
+        "documents": scored.documents,
         "non_commercial": heading.non_commercial,
         "results": scored.results.to_dict(),
     }

@@ -189,9 +189,9 @@ def init_command(
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
     if bench is not None:
-        from ..bench.planning import write_bench_plan
+        from ..bench.planning import open_benchmark, write_plan
 
-        write_bench_plan(bench, dataset, outputs, target, system=system)
+        write_plan(open_benchmark(bench, data=dataset, outputs=outputs), target, system=system)
         echo_err(f"wrote {output} and its data; then: auepora run {output}")
         return
     if dataset is None:

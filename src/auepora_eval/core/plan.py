@@ -4,10 +4,12 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from ..errors import BadValueError, MissingFieldError
 from .conventions import CONVENTION_NAMES, Conventions
+from .grouping import group_pairs
 from .metrics_base import BatchMetric, Metric, with_name
 from .targets import find_targets
 from .types import EvaluationSample, SystemOutputs, TargetCategory
@@ -54,17 +56,16 @@ class EvaluationPlan:
         rules = Conventions.of(conventions)
         support = engine.supported_targets(samples, outputs, conventions=rules, targets=find_targets(targets))
         judged = engine.metrics_judged_by(judge, support, rules)
-        plan = cls(engine.metrics_of(support, judged, rules, {metric.name for metric in judged}))
-        plan.primary = [name for found in support for name in found.primary_with({metric.name for metric in judged})]
+        names = {metric.name for metric in judged}
+        plan = cls(engine.metrics_of(support, judged, rules, names))
+        primary = [found.primary_with(names) for found in support]
+        plan.primary = list(chain.from_iterable(primary))
         plan.missing = {found.target: found.problem for found in support if found.missing}
         return plan
 
     def grouped_by_target(self) -> dict[TargetCategory, list[Metric]]:
         """The metrics by target, in plan order."""
-        groups: dict[TargetCategory, list[Metric]] = {}
-        for metric in self.metrics:
-            groups.setdefault(metric.target, []).append(metric)
-        return groups
+        return group_pairs((metric.target, metric) for metric in self.metrics)
 
     def validate_dataset(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise ``MissingFieldError`` if a metric needs an annotation that no sample has.
@@ -83,9 +84,7 @@ class EvaluationPlan:
 
 def with_distinct_names(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics; those with the same name get one that shows the options they differ in: ``distinct_n[n=1]``."""
-    groups: dict[str, list[Metric]] = {}
-    for metric in metrics:
-        groups.setdefault(metric.name, []).append(metric)
+    groups = group_pairs((metric.name, metric) for metric in metrics)
     return [_with_options_in_name(metric, groups[metric.name]) for metric in metrics]
 
 
@@ -93,17 +92,19 @@ def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric
     """The metric, with a longer name where it differs from others of the same name."""
     if len(same_name) == 1 or len({type(other) for other in same_name}) > 1:
         return metric
-    own, *others = (_shown_options(other) for other in (metric, *same_name))
-    shown = [f"{key}={value}" for key, value in own.items() if value and any(value != other[key] for other in others)]
+    own = _shown_options(metric)
+    common = set(own.items()).intersection(*(_shown_options(other).items() for other in same_name))
+    shown = [f"{key}={value}" for key, value in own.items() if value and (key, value) not in common]
     return with_name(metric, f"{metric.name}[{','.join(shown)}]") if shown else metric
 
 
 def _shown_options(metric: Metric) -> dict[str, str]:
     """The options of a metric as its name can show them; empty where it cannot."""
     options = {key: getattr(metric, key, None) for key in inspect.signature(type(metric)).parameters}
-    conventions, overrides = options.pop("conventions", None), options.pop("overrides", None) or ()
+    conventions, overrides = options.pop("conventions", None), dict(options.pop("overrides", None) or ())
     shown = {key: _option_text(value) for key, value in options.items() if key != "name"}
-    shown |= {key: _option_text(dict(overrides).get(key)) if key in dict(overrides) else "" for key in CONVENTION_NAMES}
+    shown |= dict.fromkeys(CONVENTION_NAMES, "")
+    shown |= {key: _option_text(overrides[key]) for key in CONVENTION_NAMES if key in overrides}
     return shown | {"conventions": conventions.name if isinstance(conventions, Conventions) else ""}
 
 

@@ -265,6 +265,37 @@ class OverRefusalRate(RefusalMetric):
         return "unanswerable" if should_refuse else None
 
 
+@register("refusal_rate")
+@dataclass(frozen=True)
+class RefusalRate(RefusalMetric):
+    r"""Proportion of answers that decline to answer, whether the question has an answer or not.
+
+    .. math:: |R| / n
+
+    R are the refusals, as defined under `negative_rejection_rate`. The rate alone is neither good nor bad; it is shown
+    beside metrics that leave refusals out (`over_answered`), and says which answers `conditioned` takes for refusals.
+    """
+
+    metadata = declare(
+        binary=True,
+        has_direction=False,
+        counts_system_failures=False,
+        suggested=False,
+        examples=(
+            "refusal_rate",
+            {"refusal_rate": {"refusal_patterns": ["the mat", "cats"]}},
+        ),
+    )
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """True: no label is read."""
+        return True
+
+    def should_refuse(self, sample: EvaluationSample) -> bool | None:
+        """False: it does not matter here."""
+        return False
+
+
 @register("rejection_precision")
 @dataclass(frozen=True)
 class RejectionPrecision(RefusalMetric):

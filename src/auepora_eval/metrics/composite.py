@@ -19,10 +19,19 @@ from ..core.metrics_base import BatchMetric, apply_failure_policy, declare, set_
 from ..core.reduce import Mean
 from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
+from ..features.texts import is_unanswerable
 from ..options import NonEmpty, Phrases
-from .wrappers import FOLLOWED, WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
+from .wrappers import (
+    FOLLOWED,
+    WrapperMetric,
+    as_batch_metric,
+    inner_scores,
+    inner_signature_options,
+    is_paired_metric,
+    score_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -31,14 +40,13 @@ class CombinedMetric(ConfiguredMetric):
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(suggested=False)
-    part_option: ClassVar[str] = "base"
-    """The option with the other metric, or with several."""
+    part_options: ClassVar[tuple[str, ...]] = ("base",)
+    """The options with another metric each."""
 
     @property
     def parts(self) -> Sequence[Any]:
         """The other metrics, as they were given."""
-        given = getattr(self, self.part_option)
-        return given if isinstance(given, tuple) else (given,)
+        return [getattr(self, option) for option in self.part_options]
 
     @abstractmethod
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
@@ -54,6 +62,7 @@ class CombinedMetric(ConfiguredMetric):
             known |= part.metadata.skip_reasons
         set_metadata(
             self,
+            range=inner[0].range,
             reads=frozenset().union(*(part.metadata.reads for part in inner)),
             skip_reasons=known,
             output_skips=self.metadata.output_skips.union(*(part.metadata.output_skips for part in inner)),
@@ -77,12 +86,9 @@ class CombinedMetric(ConfiguredMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The outcomes by those of the other metrics."""
-        columns = [inner_scores(part, batch) for part in self.inner_metrics()]
-        outcomes: list[Score] = []
-        for row, sample in enumerate(batch.samples):
-            scores = [_outcome(column, row) for column in columns]
-            outcomes.append(self.combined(sample, batch.present_outputs()[row], scores))
-        return Scores.from_list(outcomes)
+        columns = [score_rows(inner_scores(part, batch)) for part in self.inner_metrics()]
+        rows = zip(batch.samples, batch.present_outputs(), zip(*columns, strict=True), strict=True)
+        return Scores.from_list([self.combined(*row) for row in rows])
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """By the plain definitions of the other metrics."""
@@ -93,13 +99,6 @@ class CombinedMetric(ConfiguredMetric):
                 return None
             scores.append(score)
         return self.combined(sample, output, scores)
-
-
-def _outcome(scores: Scores, row: int) -> Score:
-    status = Status(scores.status[row])
-    if status is Status.SCORED:
-        return Score(float(scores.values[row]))
-    return Score(None, status, scores.reason_names[scores.reason_codes[row]])
 
 
 def unscored(scores: Sequence[Score]) -> Score | None:
@@ -127,7 +126,6 @@ class Composite(CombinedMetric):
     weights: tuple[float, ...] | None = field(default=None, metadata={"convert": tuple})
     mean: Literal["weighted", "harmonic", "min", "max", "product"] = "weighted"
 
-    part_option: ClassVar[str] = "of"
     metadata = declare(
         examples=(
             "composite",
@@ -154,6 +152,11 @@ class Composite(CombinedMetric):
         object.__setattr__(self, "target", self.inner_metrics()[0].target)
         set_metadata(self, range=(self._mean(lows), self._mean(highs)))
 
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The metrics that are combined."""
+        return self.of
+
     def _mean(self, values: Sequence[float]) -> float:
         match self.mean:
             case "weighted":
@@ -175,6 +178,39 @@ class Composite(CombinedMetric):
         return Score(add_outcome(f"Combined ({self.mean})", self._mean([score.value or 0.0 for score in scores])))
 
 
+@register("conditioned")
+@dataclass(frozen=True)
+class Conditioned(CombinedMetric):
+    r"""Another metric, where refusing decides first: a right refusal counts 1, a wrong one 0, as in MTRAG.
+
+    .. math:: [\text{refused}] \;\text{if unanswerable, else}\; M \cdot [\text{not refused}]
+
+    A question is unanswerable if `labels["answerable"]` is false or its scenario says so. An answer is a refusal if
+    `refusal` gives it 1: by phrases (`refusal_rate`, the default) or by a judge (`llm_refusal`); a partial refusal is
+    none. Of unanswerable questions `base` is not read.
+    """
+
+    base: Any = field(default="token_f1", metadata={"convert": metric})
+    refusal: Any = field(default="refusal_rate", metadata={"convert": metric})
+
+    part_options: ClassVar[tuple[str, ...]] = ("base", "refusal")
+    metadata = declare(
+        reference="Katsis et al. 2025 (MTRAG)",
+        examples=("conditioned", {"conditioned": {"base": "token_recall", "refusal": "exact_match"}}),
+        option_help={"of1": "the other metric", "of2": "what says whether the answer is a refusal"},
+    )
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """1 or 0 where the question is unanswerable or the answer a refusal, else the other metric's outcome."""
+        score, refusal = scores
+        if refusal.status is not Status.SCORED:
+            return refusal
+        is_refusal = refusal.value == 1.0
+        if is_unanswerable(sample):
+            return Score(add_outcome("The question is unanswerable; refused", float(is_refusal)))
+        return Score(add_outcome("Refused, although there is an answer", 0.0)) if is_refusal else score
+
+
 @register("truthfulness")
 @dataclass(frozen=True)
 class Truthfulness(CombinedMetric):
@@ -188,7 +224,7 @@ class Truthfulness(CombinedMetric):
     failed answer counts −1. `part` reports the proportion of right, missing or wrong answers instead.
     """
 
-    base: Any = "exact_match"
+    base: Any = field(default="exact_match", metadata={"convert": metric})
     missing_phrases: Phrases = field(default=("i don't know",), metadata={"convert": tuple})
     invalid_words: Phrases = field(default=("invalid",), metadata={"convert": tuple})
     part: Literal["score", "accuracy", "missing", "hallucination"] = "score"
@@ -214,7 +250,6 @@ class Truthfulness(CombinedMetric):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "base", metric(self.base))
         super().__post_init__()
         lowest = -1.0 if self.part == "score" else 0.0
         set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
@@ -238,7 +273,7 @@ class Truthfulness(CombinedMetric):
         if judged.status in (Status.SKIPPED, Status.SYSTEM_FAILED):
             return judged
         value = self._ruled(response_text(output).lower(), [text.lower() for text in sample.references])
-        if value is None and judged.value is None:
+        if value is None and judged.status is not Status.SCORED:
             return judged
         if value is None:
             value = 1.0 if judged.value == 1.0 else -1.0
@@ -258,7 +293,7 @@ class OverAnswered(CombinedMetric):
     refusing what is hard raises this value.
     """
 
-    base: Any = "token_f1"
+    base: Any = field(default="token_f1", metadata={"convert": metric})
     refusals: Phrases = field(default=("I don't know",), metadata={"convert": tuple})
 
     metadata = declare(
@@ -268,11 +303,6 @@ class OverAnswered(CombinedMetric):
         signature={"refusals": "refusals"},
         option_help={"of1": "the other metric", "refusals": "phrases of a refusal"},
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "base", metric(self.base))
-        super().__post_init__()
-        set_metadata(self, range=self.base.range)
 
     def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
         """The other metric's outcome, unless the answer is a refusal."""
@@ -322,10 +352,12 @@ class EditedAnswer(WrapperMetric):
 
     `edits` are applied in their order: `strip` removes white space at both ends, `first_line` keeps what stands before
     the first line end, `remove_citations` deletes marks such as [1], and `remove_blanks` deletes blanks. The scripts of
-    ALCE and of RGB (in Chinese) edit answers like this before they compare them.
+    ALCE and of RGB (in Chinese) edit answers like this before they compare them. With `references: documents` the
+    texts of the retrieved documents take the place of the reference answers: how extractive is the answer?
     """
 
     edits: Annotated[tuple[Edit, ...], NonEmpty()] = field(default=("strip",), metadata={"convert": tuple})
+    references: Literal["own", "documents"] = "own"
 
     metadata = declare(
         reads=frozenset({"response"}),
@@ -335,9 +367,13 @@ class EditedAnswer(WrapperMetric):
         examples=(
             {"edited_answer": {"base": "containment", "edits": ["strip", "first_line", "remove_citations"]}},
             {"edited_answer": {"base": "rougeL_answer", "edits": ["remove_blanks"]}},
+            {"edited_answer": {"base": "token_precision", "references": "documents"}},
         ),
-        signature={"edits": "edits"},
-        option_help={"edits": "how answers are edited before they are scored"},
+        signature={"edits": "edits", "references": SignatureOption("references", unless="own")},
+        option_help={
+            "edits": "how answers are edited before they are scored",
+            "references": "what answers are compared with",
+        },
         follows_base=True,
         worst_of_base=True,
     )
@@ -357,17 +393,26 @@ class EditedAnswer(WrapperMetric):
             text = EDITS[name](text)
         return replace(output, response=replace(output.response, text=text))
 
+    def compared(self, sample: EvaluationSample, output: SystemOutputs | None) -> EvaluationSample:
+        """The sample with what its answer is compared with as references."""
+        if self.references == "own" or output is None:
+            return sample
+        texts = [item.doc.text for item in output.retrieved if item.doc.text]
+        first = Response(texts[0]) if texts else None
+        return replace(sample, reference_answer=first, reference_answers=texts)
+
     def score(self, batch: Batch) -> Scores:
         """The wrapped metric's outcomes on the edited answers."""
         outputs = [output and self.edited(output) for output in batch.outputs]
-        return apply_failure_policy(self.inner, Batch(batch.samples, outputs, memory=batch.memory))
+        samples = [self.compared(*pair) for pair in zip(batch.samples, batch.outputs, strict=True)]
+        return apply_failure_policy(self.inner, Batch(samples, outputs, memory=batch.memory))
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The wrapped metric's outcome by its plain definition."""
         edited = self.edited(output)
         if edited.response is not None:
             add_step(f"Edited: {quote_text(edited.response.text)}")
-        return self.inner.reference(sample, edited)
+        return self.inner.reference(self.compared(sample, output), edited)
 
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
         """The wrapped metric's details."""

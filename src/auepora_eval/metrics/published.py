@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,10 +70,7 @@ class SharedWord(_PublishedMetric):
         answer = response_text(output)
         found = _pattern(self.extract).search(answer) if self.extract else None
         text = answer if found is None else found[1] or ""
-        words = set(text.lower().split())
-        shared: set[str] = set()
-        for reference in sample.references:
-            shared |= words & set(reference.lower().split())
+        shared = set(text.lower().split()) & set(" ".join(sample.references).lower().split())
         add_step(f"The answer, as compared: {quote_text(text)}")
         return Score(add_outcome(f"Shared words: {join_items(sorted(shared), nothing='none')}", float(bool(shared))))
 
@@ -93,13 +90,9 @@ def part_value(part: str, precision: float, recall: float, *, is_equal: bool) ->
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def set_part(part: Part, common: int, given: int, wanted: int, *, both_empty: float) -> float:
-    """Precision, recall, F1 or equality of two sets, from their sizes and that of what they share."""
-    if part != "em" and not given and not wanted:
-        return both_empty
-    precision = common / given if given else 0.0
-    recall = common / wanted if wanted else 0.0
-    return part_value(part, precision, recall, is_equal=common == given == wanted)
+def ratio(count: int, total: int) -> float:
+    """A count over a total; 0 where there is nothing."""
+    return count / total if total else 0.0
 
 
 @register("evidence_match")
@@ -156,7 +149,10 @@ class EvidenceMatch(ConfiguredMetric, SampleMetric):
         gold, named = self._set(sample.metadata[self.key]), self._set(given or ())
         common = len(gold & named)
         add_step(f"Evidence: {len(gold)} wanted, {len(named)} named, {common} of them wanted")
-        value = set_part(self.part, common, len(named), len(gold), both_empty=float(self.both_empty))
+        precision, recall = ratio(common, len(named)), ratio(common, len(gold))
+        value = part_value(self.part, precision, recall, is_equal=gold == named)
+        if self.part != "em" and not gold and not named:
+            value = float(self.both_empty)
         return Score(add_outcome(f"{self.part}: {format_number(value)}", value))
 
     def _set(self, items: Sequence[Any]) -> set[tuple[str, ...]]:
@@ -216,7 +212,7 @@ class ListMatch(_PublishedMetric):
         alternatives = reference_slots(sample)
         if not alternatives:
             return Score.fail("bad_reference")
-        things = [{normalized_text(name, "squad") for name in names} for names in alternatives[0]]
+        things = [_normalized_names(names) for names in alternatives[0]]
         pieces = response_text(output).rstrip().rstrip(".").split(self.split)
         items = [normalized_text(piece, "squad") for piece in pieces]
         items = [item for item in items if item]
@@ -230,10 +226,13 @@ class ListMatch(_PublishedMetric):
     def _value(self, right: int, items: int, found: int, things: int) -> float:
         if self.part == "items":
             return float(items)
-        precision = right / items if items else 0.0
         most = things if self.top is None else min(self.top, things)
-        recall = min(found, most) / most if most else 0.0
-        return part_value(self.part, precision, recall, is_equal=right == items and found == things)
+        is_equal = right == items and found == things
+        return part_value(self.part, ratio(right, items), ratio(min(found, most), most), is_equal=is_equal)
+
+
+def _normalized_names(names: Iterable[str]) -> set[str]:
+    return {normalized_text(name, "squad") for name in names}
 
 
 @register("response_length")

@@ -308,7 +308,7 @@ def collect_gold_pairs(queries: Ints, docs: TextColumn, levels: Ints, pool: Exec
 
 
 def find_gold(qrels: TrecLines, run: TrecLines, pool: Executor) -> PrecomputedHits | None:
-    """Find the ranks of gold documents for the queries of the qrels; ``None``: hashes collide or levels are too large."""
+    """Find the ranks of gold for the queries of the qrels; ``None`` if hashes collide or a level is too large."""
     ordering = pool.submit(sort_lines, run)
     queries = qrels.queries
     gold = collect_gold_pairs(qrels.rows, qrels.docs, qrels.values, pool)

@@ -1,4 +1,4 @@
-"""What ``auepora score`` reads from many files: ranges that workers read, with an optional checkpoint."""
+"""Saved outputs in many files, scored in ranges that workers read, with an optional checkpoint."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
 from ..engine.data_checks import DataCheck
 from ..engine.executors import BatchSource
 from ..engine.gold_match import Pair
+from ..errors import DataFileError
+from ..io.formats import SPLIT_FORMATS, guess_format, is_sharded
+from ..io.score_inputs import PROBE_SAMPLES, DataFile, NoteFormat, ScoreInput, has_provenance_file
 from ..render.terminal import progress
-from ..scale.checkpoint import CheckpointExecutor, Manifest
-from ..scale.sharded import ShardedInput, evaluate_sharded, make_mapper, read_samples, sharded_input
-from .console import echo_err
-from .score_inputs import PROBE_SAMPLES, ScoreInput, has_provenance_file, note_format
+from .checkpoint import CheckpointExecutor, Manifest
+from .inputs import can_be_split
+from .sharded import ShardedInput, evaluate_sharded, make_mapper, read_samples, sharded_input
 
 CHECKED_SAMPLES = 1000
 """Number of samples that are read again for data warnings."""
@@ -31,25 +33,29 @@ class ShardInput(ScoreInput):
 
     def __init__(
         self,
-        dataset: str,
-        outputs: str | None,
-        sample_format: str | None,
-        outputs_format: str | None,
-        parts: str | None,
+        dataset: DataFile,
+        outputs: DataFile | None = None,
+        *,
+        parts: str | None = None,
+        note: NoteFormat = lambda path, name: None,
     ) -> None:
-        self.dataset, self.outputs = dataset, outputs
-        self.sample_format, self.outputs_format = sample_format, outputs_format
-        self.parts = parts
+        """``parts`` is the folder of a checkpoint."""
+        self.parts, self._note = parts, note
+        self._files = [dataset] if outputs is None else [dataset, outputs]
+        self._dataset = dataset.path
+        self._outputs = None if outputs is None else outputs.path
+        self._outputs_format = None if outputs is None else outputs.format
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Split the files into ranges for the metrics."""
         self._split(metrics)
-        note_format(self.dataset, self.sample_format, self.sharded.formats[0])
-        note_format(self.outputs, self.outputs_format, self.sharded.formats[1])
+        for file, name in zip(self._files, self.sharded.formats, strict=False):
+            if file.format is None:
+                self._note(file.path, name)
         if not self.sharded.answers_only:
             metrics = self.match_gold(metrics, self._pairs(self.sharded.sources), stored=self._stored_match())
         if not metrics or self.options.targets:
-            with progress(f"looking through {self.dataset}", self.total, rate=True) as advance:
+            with progress(f"looking through {self._dataset}", self.total, rate=True) as advance:
                 metrics = self.with_supported(
                     metrics, self.batches(), answers_only=self.sharded.answers_only, advance=advance
                 )
@@ -68,13 +74,13 @@ class ShardInput(ScoreInput):
             yield from zip(*source.read(), strict=True)
 
     def _split(self, metrics: Sequence[Metric]) -> None:
-        with progress(f"looking through {self.dataset}"):
+        with progress(f"looking through {self._dataset}"):
             self.sharded = sharded_input(
-                self.dataset,
-                self.outputs,
+                self._dataset,
+                self._outputs,
                 metrics,
-                self.sample_format,
-                self.outputs_format,
+                self._files[0].format,
+                self._outputs_format,
                 batch_size=self.options.batch_size,
                 mapper=make_mapper(self.executor),
             )
@@ -83,28 +89,26 @@ class ShardInput(ScoreInput):
     def has_provenance(self) -> bool:
         """Whether gold has provenance."""
         if self.sharded.formats[0] != "jsonl":
-            return has_provenance_file(self.dataset)
+            return has_provenance_file(self._dataset)
         runs = chain.from_iterable(source.samples for source in self.sharded.sources)
         first = islice((sample.sample for run in runs for sample in read_samples([run])), PROBE_SAMPLES)
         return any(GOLD_BY in sample.metadata for sample in first)
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the ranges, with a checkpoint if there is a folder for one."""
-        opened: list[CheckpointExecutor] = []
+        checkpoints: list[CheckpointExecutor] = []
         results = evaluate_sharded(
             self.sharded,
             metrics,
             conventions=self.options.conventions,
             parts=self.parts,
             batch_size=self.options.batch_size,
-            named=(self.dataset, self.outputs),
-            on_checkpoint=opened.append,
+            named=(self._dataset, self._outputs),
+            on_checkpoint=checkpoints.append,
             gold=self.gold,
             **common,
         )
-        for checkpoint in opened:
-            if checkpoint.read:
-                echo_err(f"{checkpoint.read:,} of {self.total:,} samples were read from the checkpoint {self.parts}")
+        self.resumed = sum(checkpoint.read for checkpoint in checkpoints)
         return results
 
     def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
@@ -120,3 +124,23 @@ class ShardInput(ScoreInput):
             if seen >= CHECKED_SAMPLES:
                 break
         check.finish(metrics, results)
+
+
+def are_many(files: Iterable[DataFile]) -> bool:
+    """Whether a path names many files: a glob, or a directory that is no dataset, as a BEIR folder is one."""
+    return any(is_sharded(file.path) and not _is_one_dataset(file) for file in files)
+
+
+def _is_one_dataset(file: DataFile) -> bool:
+    if file.format is not None:
+        return file.format not in SPLIT_FORMATS
+    try:
+        return Path(file.path).is_dir() and guess_format(Path(file.path), "samples").name not in SPLIT_FORMATS
+    except DataFileError:
+        return False
+
+
+def can_split(dataset: DataFile, outputs: DataFile | None) -> bool:
+    """Whether single files have formats that can be split into ranges."""
+    is_splittable = can_be_split(dataset.path, "samples", dataset.format)
+    return is_splittable and (outputs is None or can_be_split(outputs.path, "outputs", outputs.format))

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
-import yaml
-
 from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text
-from ..io.yaml_values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
+from ..io.yaml_values import MAX_INTEGER, YamlError, YamlValues, parse_yaml
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
@@ -36,9 +34,6 @@ PLAN_KEYS = (
     "targets", "metrics", "slices", "run", "scoring", "judge", "store", "report", "gates", "sweep",
 )  # fmt: skip
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
-MAX_VALUES = 100_000
-"""Maximum number of values of a plan, including those repeated by aliases."""
-MAX_INTEGER = 2**63 - 1
 
 _KEY_SEPARATOR = re.compile(r"(?<!\\)\.")
 _CONFIG_SECTIONS = ("outputs.config.", "system.config.")
@@ -156,43 +151,11 @@ def _kind(value: object) -> str:
 def _from_yaml(path: Path, data: bytes) -> PlanSource:
     try:
         root = parse_yaml(data)
-        walk = _YamlWalker(len(data))
+        walk = YamlValues(len(data))
         values = None if root is None else walk.value(root, "")
     except YamlError as error:
         raise PlanError(path, error.line, "", error.message) from error
     return PlanSource(path, values, walk.lines, walk.written)  # type: ignore[arg-type]  # checked by the caller
-
-
-class _YamlWalker:
-    """Converts the nodes of a YAML document to values, and records their lines."""
-
-    def __init__(self, size: int) -> None:
-        self.lines: dict[str, int] = {}
-        self.written: dict[str, str] = {}
-        self._values = YamlValues(size)
-        self._left = MAX_VALUES
-
-    def value(self, node: Any, path: str) -> Any:
-        """The value of a node."""
-        self._left -= 1
-        if self._left < 0:
-            raise YamlError(node_line(node), "there are too many values; do aliases repeat too much?")
-        self.lines.setdefault(path, node_line(node))
-        if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
-            mapping = {}
-            for key, key_node, item in self._values.pairs(node):
-                inner = f"{path}.{key}" if path else key
-                self.lines.setdefault(inner, node_line(key_node))
-                mapping[key] = self.value(item, inner)
-            return mapping
-        if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
-            return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
-        value = self._values.value(node, path)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
-            raise YamlError(node_line(node), f"field {quote_text(path)} is too large a number")
-        if not isinstance(value, str):
-            self.written[path] = scalar_text(node) or "null"
-        return value
 
 
 # ---------------------------------------------------------------------------------------------------------------- TOML
@@ -258,7 +221,7 @@ def _from_json(path: Path, data: bytes) -> PlanSource:
     try:
         # JSON is nearly always valid YAML, whose nodes have lines; otherwise there are no lines.
         root = parse_yaml(data)
-        walk = _YamlWalker(len(data))
+        walk = YamlValues(len(data))
         walk.value(root, "")
     except YamlError:
         return PlanSource(path, values)

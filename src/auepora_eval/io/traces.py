@@ -16,7 +16,7 @@ from typing import Any
 from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..features.usage import sum_usage, usage_of_models
 from .formats import Format, looks_like_traces, register_format
-from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .problems import ParsedOutput, ParsedSample, Problems
 from .trace_spans import NANOSECONDS_PER_SECOND, TraceSpan, read_spans
 
 
@@ -53,28 +53,26 @@ class _Trace:
 
 def read_trace_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the query of each trace as a sample to annotate."""
-    unique_ids = UniqueIds(path, problems)
     for trace in _read_traces(path, problems):
         line, record, query = trace.entry.line, trace.entry.record, trace.query
         if query is None:
             sources = "'input.value', a retriever's query nor a user's message"
             message = f"trace {trace.trace_id!r} has no query: there is neither {sources}"
             problems.add(path, line, message, record=record)
-        elif unique_ids.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+        elif problems.is_new(path, trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             conversation = trace.root.conversation or trace.entry.conversation
             yield ParsedSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation), record)
 
 
 def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the output of each trace."""
-    unique_ids = UniqueIds(path, problems)
     traces = _read_traces(path, problems)
     # An agent may answer without a search, and then its ranking is empty; a file without any search is that of a
     # system without retrieval.
     has_retrieved = any(trace.searches for trace in traces)
     for trace in traces:
         line, record = trace.entry.line, trace.entry.record
-        if unique_ids.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+        if problems.is_new(path, trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             yield ParsedOutput(line, trace.sample_id, _output(trace), has_retrieved, record)
 
 

@@ -31,7 +31,6 @@ from .problems import (
     ParsedSample,
     Problems,
     RowSchema,
-    UniqueIds,
     find_struct_problems,
     quote_text,
     value_problem,
@@ -421,16 +420,13 @@ class _AnswerRow(msgspec.Struct):
 
 def iter_answers(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the answers of a file as outputs: the references are the retrieved documents, in their order."""
-    unique_ids = UniqueIds(path, problems)
     for record in read_records(path, problems):
         try:
             sample_id, output = _output(record.values)
         except LineError as error:
-            problems.add_all(path, record.line, error.messages, record=record.record)
-            if (topic := _topic_id(record.values)) and unique_ids.is_new(topic, record.line, record=record.record):
-                problems.unreadable_ids.add(topic)
+            problems.add_record(path, record.line, error.messages, _topic_id(record.values), record=record.record)
             continue
-        if unique_ids.is_new(sample_id, record.line, record=record.record):
+        if problems.is_new(path, sample_id, record.line, record=record.record):
             yield ParsedOutput(record.line, sample_id, output, record=record.record)
 
 

@@ -220,12 +220,10 @@ def _from_json(path: Path, data: bytes) -> PlanSource:
     values = _json_value(values, path)
     try:
         # JSON is nearly always valid YAML, whose nodes have lines; otherwise there are no lines.
-        root = parse_yaml(data)
-        walk = YamlValues(len(data))
-        walk.value(root, "")
-    except YamlError:
-        return PlanSource(path, values)
-    return PlanSource(path, values, walk.lines)
+        lines = _from_yaml(path, data).lines
+    except PlanError:
+        lines = {}
+    return PlanSource(path, values, lines)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -224,8 +224,6 @@ def command(
     data: ScoreInput
     samples = DataFile(str(dataset), sample_format, columns)
     answers = None if outputs is None else DataFile(outputs, outputs_format, outputs_columns)
-    if outputs is None and outputs_format is not None:
-        answers = replace(samples, format=outputs_format)
     if qrels is not None and run_file is not None and not _needs_scores(specs):
         data = TrecInput(qrels, run_file)
     elif qrels is not None and run_file is not None:
@@ -236,6 +234,8 @@ def command(
 
         data = ShardInput(samples, answers, parts=parts, note=_note_format)
     else:
+        if answers is None and outputs_format is not None:
+            answers = replace(samples, format=outputs_format)
         data = FileInput(samples, answers, corpus=corpus, nuggets=nuggets, note=_note_format)
     changes = _convention_options(min_relevance, complete, depth, duplicates)
     if match != "auto":

@@ -14,13 +14,21 @@ from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
 from ..engine.data_checks import DataCheck
 from ..engine.executors import BatchSource
 from ..engine.gold_match import Pair
+from ..engine.suggest import require_retrieved
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, guess_format, is_sharded
 from ..io.score_inputs import PROBE_SAMPLES, DataFile, NoteFormat, ScoreInput, has_provenance_file
 from ..render.terminal import progress
 from .checkpoint import CheckpointExecutor, Manifest
 from .inputs import can_be_split
-from .sharded import ShardedInput, evaluate_sharded, make_mapper, read_samples, sharded_input
+from .sharded import (
+    ShardedInput,
+    evaluate_sharded,
+    make_mapper,
+    read_samples,
+    require_batch_metrics,
+    sharded_sources,
+)
 
 CHECKED_SAMPLES = 1000
 """Number of samples that are read again for data warnings."""
@@ -44,22 +52,32 @@ class ShardInput(ScoreInput):
         self._files = [dataset] if outputs is None else [dataset, outputs]
         self._dataset = dataset.path
         self._outputs = None if outputs is None else outputs.path
-        self._outputs_format = None if outputs is None else outputs.format
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Split the files into ranges for the metrics."""
-        self._split(metrics)
+        require_batch_metrics(metrics)
+        with progress(f"looking through {self._dataset}"):
+            self.sharded = sharded_sources(
+                self._dataset,
+                self._outputs,
+                dataset_format=self._files[0].format,
+                outputs_format=self._files[-1].format,
+                batch_size=self.options.batch_size,
+                mapper=make_mapper(self.executor),
+            )
+        self.total, self.missing, self.unknown = self.sharded.total, self.sharded.missing, self.sharded.unknown
         for file, name in zip(self._files, self.sharded.formats, strict=False):
             if file.format is None:
                 self._note(file.path, name)
-        if not self.sharded.answers_only:
+        if self.sharded.answers_only:
+            require_retrieved(metrics, self.sharded.outputs)
+        else:
             metrics = self.match_gold(metrics, self._pairs(self.sharded.sources), stored=self._stored_match())
         if not metrics or self.options.targets:
             with progress(f"looking through {self._dataset}", self.total, rate=True) as advance:
                 metrics = self.with_supported(
                     metrics, self.batches(), answers_only=self.sharded.answers_only, advance=advance
                 )
-            self._split(metrics)
         return metrics
 
     def _stored_match(self) -> Match | None:
@@ -72,19 +90,6 @@ class ShardInput(ScoreInput):
     def _pairs(self, sources: Iterable[BatchSource]) -> Iterator[Pair]:
         for source in sources:
             yield from zip(*source.read(), strict=True)
-
-    def _split(self, metrics: Sequence[Metric]) -> None:
-        with progress(f"looking through {self._dataset}"):
-            self.sharded = sharded_input(
-                self._dataset,
-                self._outputs,
-                metrics,
-                self._files[0].format,
-                self._outputs_format,
-                batch_size=self.options.batch_size,
-                mapper=make_mapper(self.executor),
-            )
-        self.total, self.missing, self.unknown = self.sharded.total, self.sharded.missing, self.sharded.unknown
 
     def has_provenance(self) -> bool:
         """Whether gold has provenance."""
@@ -102,8 +107,6 @@ class ShardInput(ScoreInput):
             metrics,
             conventions=self.options.conventions,
             parts=self.parts,
-            batch_size=self.options.batch_size,
-            named=(self._dataset, self._outputs),
             on_checkpoint=checkpoints.append,
             gold=self.gold,
             **common,

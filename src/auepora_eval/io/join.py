@@ -45,11 +45,11 @@ class AlignedOutputs:
 def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[str, SystemOutputs]) -> AlignedOutputs:
     """Return the outputs in sample order. It is an error if no id matches: then the files do not belong together."""
     join = OutputJoin(ParsedOutput(None, *item) for item in outputs_by_id.items())
-    matches = [join.take(sample.sample_id) for sample in samples]
+    outputs = join.outputs_of(samples)
     unknown = join.unmatched_ids()
     if unknown:
         require_common_id(join.total, join.missing, unknown)
-    return AlignedOutputs([None if read is None else read.output for read in matches], join.missing, unknown)
+    return AlignedOutputs(outputs, join.missing, unknown)
 
 
 def require_common_id(total: int, missing: Sequence[str], unknown: Sequence[str]) -> None:
@@ -182,6 +182,14 @@ class OutputJoin:
             found = self._look_up(sample_id)
         if found is None:
             self.missing.append(sample_id)
+        return found
+
+    def outputs_of(self, samples: Iterable[EvaluationSample]) -> list[SystemOutputs | None]:
+        """The outputs for the next samples, ``None`` for one without."""
+        found: list[SystemOutputs | None] = []
+        for sample in samples:
+            read = self.take(sample.sample_id)
+            found.append(None if read is None else read.output)
         return found
 
     def _look_up(self, sample_id: str) -> ParsedOutput | None:

@@ -37,7 +37,10 @@ class RowSchema:
 
 def _invert(keys_by_field: Mapping[str, str]) -> dict[str, str]:
     """Invert a mapping of a field to the keys that other tools use for it."""
-    return {key: field for field, keys in keys_by_field.items() for key in keys.split()}
+    inverted: dict[str, str] = {}
+    for field, keys in keys_by_field.items():
+        inverted |= dict.fromkeys(keys.split(), field)
+    return inverted
 
 
 # The names that other tools and common datasets use for the fields, in lower case.

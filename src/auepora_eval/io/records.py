@@ -587,15 +587,12 @@ ResultT = TypeVar("ResultT")
 
 # Documents have columns only for ids and texts, answers only for the text.
 _NESTED_LOSSES = frozenset(
-    f"{field}.{part}"
-    for field, parts in {
-        "relevant_docs": "metadata parent_id span",
-        "reference_answer": "structured metadata sentences",
-        "retrieved": "score",
-        "retrieved.doc": "metadata parent_id span",
-        "response": "structured metadata sentences",
-    }.items()
-    for part in parts.split()
+    [
+        *("relevant_docs.metadata", "relevant_docs.parent_id", "relevant_docs.span"),
+        *("reference_answer.structured", "reference_answer.metadata", "reference_answer.sentences"),
+        *("retrieved.score", "retrieved.doc.metadata", "retrieved.doc.parent_id", "retrieved.doc.span"),
+        *("response.structured", "response.metadata", "response.sentences"),
+    ]
 )
 
 
@@ -689,7 +686,8 @@ def _read_outputs(
     filled: set[str] = set()
     if file.is_table:
         records = list(records)
-        filled = {name for record in records for name, value in record.values.items() if value is not None}
+        for record in records:
+            filled |= {name for name, value in record.values.items() if value is not None}
     for record, (sample_id, found) in file.parse(records, parse_record_output):
         if not problems.is_new(path, sample_id, record.line, record=record.record) or found is None:
             continue

@@ -109,9 +109,9 @@ def _documents(call: Sequence[TraceSpan]) -> list[RetrievedDocument]:
 
 
 def _response(trace: _Trace) -> Response | None:
-    for text in (trace.entry.answer, *(span.answer for call in reversed(trace.models) for span in call)):
-        if text is not None:
-            return Response(text)
+    for span in [trace.entry, *chain.from_iterable(reversed(trace.models))]:
+        if span.answer is not None:
+            return Response(span.answer)
     structured = trace.entry.structured
     if structured is None or not trace.models:
         return None
@@ -151,9 +151,12 @@ def _step(call: Sequence[TraceSpan]) -> dict[str, Any]:
 
 def _usage(trace: _Trace) -> dict[str, Any]:
     """Sum the usage of the model calls; a call without usage counts as its nested calls."""
-    spans = [span for call in trace.models for span in (call[:1] if call[0].usage else call[1:]) if span.usage]
+    spans: list[TraceSpan] = []
+    for call in trace.models:
+        spans += call[:1] if call[0].usage else [span for span in call[1:] if span.usage]
     reports: list[dict[str, Any]] = [{**span.usage, "model": span.model} for span in spans] or [trace.entry.usage]
-    models = {span.model: None for call in trace.models for span in call if span.model is not None}
+    calls = chain.from_iterable(trace.models)
+    models = {span.model: None for span in calls if span.model is not None}
     parts = usage_of_models(reports) if len(models) > 1 else {}
     return {**sum_usage(reports), "models": list(models), **parts} if models else sum_usage(reports)
 
@@ -195,9 +198,8 @@ def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
     entry = root
     if not root.kind and root.query is None and root.answer is None:
         entry = next((call[0] for call in _outermost_calls(spans, lambda span: bool(span.kind))), root)
-    judging = {
-        id(span) for call in _outermost_calls(spans, lambda span: span.kind == "evaluator", whole=True) for span in call
-    }
+    judges = _outermost_calls(spans, lambda span: span.kind == "evaluator", whole=True)
+    judging = {id(span) for span in chain.from_iterable(judges)}
     spans = [span for span in spans if id(span) not in judging]
     return _Trace(
         trace_id,

@@ -18,7 +18,6 @@ from .problems import TOO_DEEP, join_key, quote_text
 YamlNode = yaml.Node
 
 _TAG = "tag:yaml.org,2002:"
-MAX_INTEGER = 2**63 - 1
 _MAX_EXPANSION = 10  # the maximum number of values per byte of a file, with the repetitions of aliases
 
 
@@ -98,7 +97,9 @@ def scalar_text(node: YamlNode) -> str | None:
 class YamlValues:
     """Converts the nodes of one document to values, and records where they are."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, largest: float = math.inf) -> None:
+        """``largest``: the largest integer that is read."""
+        self._largest = largest
         self.lines: dict[str, int] = {}
         """The line of each value and key by its path."""
         self.written: dict[str, str] = {}
@@ -180,7 +181,7 @@ class YamlValues:
             ) from error
         if isinstance(value, float) and not math.isfinite(value):
             raise YamlError(node_line(node), f"field {quote_text(path)} is {node.value}; numbers must be finite")
-        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        if isinstance(value, int) and abs(value) > self._largest:
             raise YamlError(node_line(node), f"field {quote_text(path)} is too large a number")
         return value
 

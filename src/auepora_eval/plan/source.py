@@ -6,15 +6,15 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
 from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
-from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text
-from ..io.yaml_values import MAX_INTEGER, YamlError, YamlValues, parse_yaml
+from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text, walk_json
+from ..io.yaml_values import YamlError, YamlValues, parse_yaml
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
@@ -33,6 +33,7 @@ PLAN_KEYS = (
     "version", "name", "dataset", "outputs", "system", "conventions", "gold", "primary", "guardrails", "resources",
     "targets", "metrics", "slices", "run", "scoring", "judge", "store", "report", "gates", "sweep",
 )  # fmt: skip
+MAX_INTEGER = 2**63 - 1
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 
 _KEY_SEPARATOR = re.compile(r"(?<!\\)\.")
@@ -151,7 +152,7 @@ def _kind(value: object) -> str:
 def _from_yaml(path: Path, data: bytes) -> PlanSource:
     try:
         root = parse_yaml(data)
-        walk = YamlValues(len(data))
+        walk = YamlValues(len(data), largest=MAX_INTEGER)
         values = None if root is None else walk.value(root, "")
     except YamlError as error:
         raise PlanError(path, error.line, "", error.message) from error
@@ -559,8 +560,9 @@ class PlanSection:
                 used, stored = section.read(plain)
             return (None, None) if len(self.findings.errors) > before else (plain(**used), stored)
         if get_origin(plain) is Mapping and isinstance(value, Mapping):
-            pairs = {name: self._item(join_key(key, name), plain, name, inner) for name, inner in value.items()}
-            used, stored = ({name: pair[place] for name, pair in pairs.items()} for place in (0, 1))
+            used, stored = {}, {}
+            for name, inner in value.items():
+                used[name], stored[name] = self._item(join_key(key, name), plain, name, inner)
         else:
             if problem := self._problem(key, plain, value, or_null=is_optional(hint)):
                 self.findings.add(key, problem)
@@ -668,13 +670,17 @@ PlanPath = Annotated[Path, Check(path_problem), InFolder()]
 
 _NAMED_SECRETS = ("system", "outputs", "resources")
 """Sections in which secrets are detected by the name of their key."""
+_LIST_PLACES = re.compile(r"(\[\d+\])+$")
 _PLACEHOLDERS = {"", "dummy", "empty", "none", "unused"}
 """Placeholders for a key that is not needed."""
 
 
 def find_literal_secrets(findings: Findings) -> None:
     """Add an error for every literal secret in the plan. No message contains it."""
-    for key, name, value in _scalars(findings.source.values, ""):
+    for key, value, _, place in walk_json(findings.source.values):
+        name = _LIST_PLACES.sub("", key).rpartition(".")[2]  # the nearest key around it
+        if place is None or isinstance(value, dict | list):
+            continue
         if isinstance(value, str) and _has_password(value):
             findings.add(key, "there is a password in the address; write ${NAME} in its place and set that variable")
         elif isinstance(value, str) and (parameter := _secret_parameter(value)) is not None:
@@ -688,18 +694,6 @@ def find_literal_secrets(findings: Findings) -> None:
                 f"write ${{{_variable(name)}}} and set that variable",
             )
     _find_in_command(findings)
-
-
-def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Every scalar value with its path and the nearest key around it."""
-    if isinstance(value, Mapping):
-        for inner, item in value.items():
-            yield from _scalars(item, join_key(key, inner), inner)
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _scalars(item, f"{key}[{place}]", name)
-    else:
-        yield key, name, value
 
 
 def _is_named_secret(key: str, name: str, value: Any) -> bool:

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b, sha256
-from itertools import chain, islice
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +86,10 @@ def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
             notes[message] = before + count, earliest
     known = [batch.members for batch in batches if batch.members is not None]
     assert len(known) in (0, len(batches))
+    scores_of_batches = [batch.scores for batch in batches]
     return ScoredBatch(
         sum(batch.size for batch in batches),
-        [Scores.concat(some) for some in zip(*(batch.scores for batch in batches), strict=True)],
+        [Scores.concat(scores) for scores in zip(*scores_of_batches, strict=True)],
         notes,
         _merge_members(known) if known else None,
     )
@@ -460,13 +461,12 @@ def _differences(key: str, ours: Any, theirs: Any) -> list[str]:
     if ours == theirs:
         return []
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        return [
-            _OTHER_FILES
-            if (key, name) == ("input", "fingerprint")
-            else f"{key} {name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
-            for name in dict.fromkeys([*ours, *theirs])
-            if ours.get(name) != theirs.get(name)
-        ]
+        names = dict.fromkeys([*ours, *theirs])
+        return list(
+            chain.from_iterable(_differences(f"{key} {name}", ours.get(name), theirs.get(name)) for name in names)
+        )
+    if key == "input fingerprint":
+        return [_OTHER_FILES]
     return [f"{key}: {_shown(theirs)} there, {_shown(ours)} here"]
 
 
@@ -604,7 +604,8 @@ class CheckpointExecutor:
             yield self._emit(unit, scored, part.facts)
 
     def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
-        gave_up = any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)
+        given_up = (scores.with_reason(reason) for scores, reason in product(scored.scores, RETRIED_REASONS))
+        gave_up = any(mask.any() for mask in given_up)
         judged = [scores for scores, metric in zip(scored.scores, metrics, strict=True) if is_judged(metric)]
         # Not judged because the judge was unreachable, or the budget was spent.
         failed = [scores.status == Status.MEASURE_FAILED for scores in judged]

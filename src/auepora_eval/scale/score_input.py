@@ -96,8 +96,8 @@ class ShardInput(ScoreInput):
         if self.sharded.formats[0] != "jsonl":
             return has_provenance_file(self._dataset)
         runs = chain.from_iterable(source.samples for source in self.sharded.sources)
-        first = islice((sample.sample for run in runs for sample in read_samples([run])), PROBE_SAMPLES)
-        return any(GOLD_BY in sample.metadata for sample in first)
+        first = islice(chain.from_iterable(read_samples([run]) for run in runs), PROBE_SAMPLES)
+        return any(GOLD_BY in read.sample.metadata for read in first)
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the ranges, with a checkpoint if there is a folder for one."""

@@ -507,8 +507,11 @@ def _answers_only(answers: RecordIndex) -> bool:
 
 
 def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
-    facts = [[(file.path, file.format, file.size, file.mtime) for file in side] for side in (samples, outputs)]
-    return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
+    facts = [(file.path, file.format, file.size, file.mtime) for file in samples]
+    facts_of_outputs = [(file.path, file.format, file.size, file.mtime) for file in outputs]
+    return hashlib.sha256(
+        json.dumps([[facts, facts_of_outputs], batch_size]).encode("utf-8", "surrogateescape")
+    ).hexdigest()
 
 
 # --- the pass over ids, in parallel on the workers of a cluster ------------------------------------------------------

@@ -342,7 +342,7 @@ def looks_like_trec(head: FileHead, role: Role) -> bool:
     """Lines of four columns are qrels, lines of six are a run."""
     rows = (line.split() for line in head.text.splitlines() if line.strip())
     if role == "samples":
-        rows = (columns for columns in rows if not is_qrels_comment([column.encode() for column in columns]))
+        rows = (columns for columns in rows if not is_qrels_comment(" ".join(columns).encode().split()))
     lines = list(islice(rows, 3))
     return bool(lines) and all(_is_trec_row(columns, role) for columns in lines)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -152,8 +152,9 @@ class ScoreInput(ABC):
             self.add_warnings(chosen, results)
             if self.gold is not None:
                 self.gold.finish(chosen, results)
-            outputs = (output for _, outputs in self.batches() for output in outputs if output is not None)
-            results.failure = mass_failure(results, (output.error for output in outputs if output.error is not None))
+            answers = chain.from_iterable(outputs for _, outputs in self.batches())
+            errors = (answer.error for answer in answers if answer is not None and answer.error is not None)
+            results.failure = mass_failure(results, errors)
         return results
 
     @contextmanager
@@ -300,7 +301,7 @@ class FileInput(ScoreInput):
         *,
         corpus: str | None = None,
         nuggets: str | None = None,
-        note: NoteFormat = lambda path, name: None,
+        note: NoteFormat | None = None,
     ) -> None:
         """Detect the formats. Without ``outputs``, the dataset must contain them."""
         self.samples = dataset.resolve("samples")
@@ -310,9 +311,9 @@ class FileInput(ScoreInput):
         self.outputs = (outputs or dataset).resolve("outputs")
         self.corpus, self.nuggets = corpus, nuggets
         self.auto_preset = samples_format.conventions
-        if dataset.format is None:
+        if dataset.format is None and note is not None:
             note(dataset.path, samples_format.name)
-        if outputs is not None and outputs.format is None:
+        if outputs is not None and outputs.format is None and note is not None:
             note(outputs.path, self.outputs[1].name)
 
     @contextmanager

@@ -354,21 +354,9 @@ class LineBlock:
     ends: Ints
     """The end of each cell."""
 
-    def __len__(self) -> int:
-        return len(self.starts)
-
     def cells(self, column: int, separator: bytes = b"\n") -> bytes:
         """Return the cells of one column, each followed by a separator."""
         return _join_cells(self.text, self.starts[:, column], self.ends[:, column], separator)
-
-    def words(self, column: int) -> Words | None:
-        """Return the cells of one column as little-endian integers; ``None`` if a cell is longer than 8 bytes."""
-        starts = self.starts[:, column]
-        sizes = self.ends[:, column] - starts
-        if sizes.max() > _WORD:
-            return None
-        found: Words = _words_at_each_byte(self.text)[starts] & _BYTE_MASKS[sizes]
-        return found
 
 
 class TextColumn:
@@ -665,13 +653,15 @@ class _QueryNumbering:
 
     def rows(self, block: LineBlock) -> Ints:
         """Return the number of the query of each line."""
-        words = block.words(QUERY)
-        if words is None:
+        starts = block.starts[:, QUERY]
+        sizes = block.ends[:, QUERY] - starts
+        if sizes.max() > _WORD:
             return self._look_up(block.cells(QUERY).split())
+        words = _words_at_each_byte(block.text)[starts] & _BYTE_MASKS[sizes]
         changed = np.concatenate(([True], words[1:] != words[:-1]))
         # NumPy removes zero bytes from the end of a string; an id contains none.
         numbers = self._look_up(words[changed].view("S8").tolist())
-        return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(block)))
+        return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(words)))
 
     def _look_up(self, queries: list[bytes]) -> Ints:
         return np.fromiter(map(self._numbers.__getitem__, queries), np.int64, len(queries))
@@ -691,7 +681,7 @@ def _read_scores(block: LineBlock) -> Floats:
             scores = list(map(RUN.parse, cells.split(b",")))
         except ValueError as error:
             raise IrregularLineError from error
-    if len(scores) != len(block):  # a cell contains a comma
+    if len(scores) != len(block.starts):  # a cell contains a comma
         raise IrregularLineError
     return np.fromiter(scores, np.float64, len(scores))
 

@@ -439,13 +439,11 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
         raise LineError(*messages) from error
     errors = ErrorCollector()
     topic = errors.call(_require_topic_id, values)
-    cited = [
-        errors.call_each(
-            _resolve_citation,
-            [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(sentence.citations)],
-        )
-        for i, sentence in enumerate(row.answer)
-    ]
+    cited: list[list[str]] = []
+    for place, sentence in enumerate(row.answer):
+        path = f"answer[{place}].citations"
+        citations = [(cited_id, row.references, f"{path}[{n}]") for n, cited_id in enumerate(sentence.citations)]
+        cited.append(errors.call_each(_resolve_citation, citations))
     errors.raise_errors()
     sentences = [{"text": sentence.text, "citations": ids} for sentence, ids in zip(row.answer, cited, strict=True)]
     return str(topic), SystemOutputs(
@@ -489,7 +487,7 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
     if output.response is None:
         raise LineError("it has no response")
     row = msgspec.json.decode(encode_output(sample_id, output))  # values that are not JSON raise the usual error
-    references = [item["doc"] if isinstance(item["doc"], str) else item["doc"]["doc_id"] for item in row["retrieved"]]
+    references = [item.doc.doc_id for item in output.retrieved]
     indexes = {doc_id: index for index, doc_id in reversed(list(enumerate(references)))}
     response = row["response"]
     sentences = response.get("sentences")

@@ -160,7 +160,7 @@ def _paths(given: str | Path) -> list[str]:
 def _natural(path: str) -> tuple[list[tuple[bool, int, str]], str]:
     """Numbers by size, so that part-2 comes before part-10."""
     parts: list[tuple[bool, int, str]] = []
-    for part in filter(None, re.split(r"(\d+)", path)):
+    for part in [part for part in re.split(r"(\d+)", path) if part]:
         number = int(part) if part.isdecimal() else 0
         parts.append((not part.isdecimal(), number, part))
     return parts, path

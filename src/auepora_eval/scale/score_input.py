@@ -45,7 +45,7 @@ class ShardInput(ScoreInput):
         outputs: DataFile | None = None,
         *,
         parts: str | None = None,
-        note: NoteFormat = lambda path, name: None,
+        note: NoteFormat | None = None,
     ) -> None:
         """``parts`` is the folder of a checkpoint."""
         self.parts, self._note = parts, note
@@ -67,7 +67,7 @@ class ShardInput(ScoreInput):
             )
         self.total, self.missing, self.unknown = self.sharded.total, self.sharded.missing, self.sharded.unknown
         for file, name in zip(self._files, self.sharded.formats, strict=False):
-            if file.format is None:
+            if file.format is None and self._note is not None:
                 self._note(file.path, name)
         if self.sharded.answers_only:
             require_retrieved(metrics, self.sharded.outputs)

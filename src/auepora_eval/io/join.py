@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +20,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError
 from ..runtime.files import is_compressed, plain_stem
 from ..runtime.processes import gc_paused
-from .codec import LineError, decode_output_line
+from .codec import ID_DECODER, LineError, decode_output_line
 from .formats import TABLE, Format, Role, get_format, guess_format, read_file_head
 from .jsonl import OutputsFile, gathered_outputs
 from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems, name_ids
@@ -93,13 +92,6 @@ _CHUNK_SIZE = 1024
 """How many pairs are read while the garbage collector is paused."""
 
 
-class _SampleIdRow(msgspec.Struct):
-    sample_id: str
-
-
-_SAMPLE_ID_DECODER: msgspec.json.Decoder[_SampleIdRow] = msgspec.json.Decoder(_SampleIdRow)
-
-
 class OutputIndex:
     """The outputs of a JSONL file by sample id, read on demand: only ids and offsets are in memory."""
 
@@ -114,7 +106,7 @@ class OutputIndex:
 
     def _add_line(self, line: bytes, position: LinePosition) -> None:
         try:
-            sample_id = _SAMPLE_ID_DECODER.decode(line).sample_id
+            sample_id = ID_DECODER.decode(line).sample_id
         except (ValueError, RecursionError):
             # Decoding the whole line gives a better message.
             sample_id = self._decoded(line, position.line).sample_id

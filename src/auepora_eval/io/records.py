@@ -34,7 +34,6 @@ from .formats import (
     looks_like_table,
     read_file_head,
     register_format,
-    register_table,
 )
 from .problems import ParsedOutput, ParsedSample, Problems, quote_text, type_name
 from .tables import KINDS, TITLES, Record, TableOptions, read_records
@@ -785,7 +784,3 @@ def _recognise_file(path: Path, options: Mapping[str, Any]) -> RecordColumns:
     if found is None:
         raise DataFileError(path, None, head.describe())
     return replace(found, **options)
-
-
-for _name in TABLE_NAMES:
-    register_table(_name, table_format(name=_name))

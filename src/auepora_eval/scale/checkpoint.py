@@ -62,16 +62,6 @@ class PartFacts:
     """Whether it has samples that no worker survived scoring or no judge judged: they are tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPart:
-    """A part read from its file: metadata and scores."""
-
-    facts: PartFacts
-    scored: ScoredBatch
-    names: tuple[str, ...]
-    """The metrics, in the order in which they were written."""
-
-
 # --- merging of batches ----------------------------------------------------------------------------------------------
 
 
@@ -263,37 +253,39 @@ def read_part_facts(path: Path) -> PartFacts | None:
     return None if about is None else PartFacts(**json.loads(about)["facts"])
 
 
-def read_part(path: Path) -> CheckpointPart:
-    """The scores in a part, exactly as written; a file that was changed since is refused."""
+def read_part(path: Path, names: Sequence[str]) -> tuple[PartFacts, ScoredBatch]:
+    """The metadata of a part, and the scores of these metrics, exactly as written.
+
+    A file that was changed since is refused.
+    """
     pa, parquet = load_arrow()
     try:
         table = parquet.read_table(path, use_threads=False, page_checksum_verification=True)
         about = json.loads((table.schema.metadata or {})[_META])
         facts = PartFacts(**about["facts"])
+        groups: dict[tuple[str, str], Rows] = {}
+        for name, values in about["slices"].items():
+            groups |= _group_rows(table, name, values)
         members = BatchMembership(
             size=facts.rows,
             ids=tuple(table.column("sample_id").to_pylist()),
             clustered=about["clustered"],
             families=_families(table),
-            groups={
-                (name, group): rows
-                for name, groups in about["slices"].items()
-                for group, rows in _group_rows(table.column(f"slice.{name}"), groups).items()
-            },
+            groups=groups,
             annotated=frozenset(about["annotated"]),
             gold_sums=about.get("gold_sums", {}),  # parts of earlier versions have none
             failed_outputs=int(table.schema.metadata.get(_FAILED_OUTPUTS, 0)),
         )
-        scores = [_read_scores(table, facts_of_metric) for facts_of_metric in about["metrics"]]
+        scores = {written["name"]: _read_scores(table, written) for written in about["metrics"]}
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise DataFileError(
             path, None, f"cannot be read as a part ({error}); delete it, and it is scored again"
         ) from error
     notes = {message: (int(count), str(first)) for message, (count, first) in about["notes"].items()}
-    scored = ScoredBatch(facts.rows, scores, notes, members)
+    scored = ScoredBatch(facts.rows, list(scores.values()), notes, members)
     if content_digest(scored) != facts.digest:
         raise DataFileError(path, None, "was changed since it was written; delete it, and it is scored again")
-    return CheckpointPart(facts, scored, tuple(facts_of_metric["name"] for facts_of_metric in about["metrics"]))
+    return facts, replace(scored, scores=[scores[name] for name in names])
 
 
 def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:
@@ -334,12 +326,12 @@ def _codes(column: pa.ChunkedArray, names: Sequence[str], *, null: int = -1) -> 
     return np.where(one_array(compute.is_null(column)).to_numpy(zero_copy_only=False), null, there)
 
 
-def _group_rows(column: pa.ChunkedArray, groups: Sequence[str]) -> dict[str, Rows]:
-    lists = one_array(column)
+def _group_rows(table: pa.Table, name: str, groups: Sequence[str]) -> dict[tuple[str, str], Rows]:
+    lists = one_array(table.column(f"slice.{name}"))
     counts = np.diff(lists.offsets.to_numpy())
     rows = np.repeat(np.arange(len(lists), dtype=np.intp), counts)
     codes = _codes(lists.flatten(), groups)
-    return {group: rows[codes == number] for number, group in enumerate(groups)}
+    return {(name, group): rows[codes == number] for number, group in enumerate(groups)}
 
 
 # --- the manifest: which evaluation the folder contains, and the units and digests of its parts ----------------------
@@ -597,11 +589,9 @@ class CheckpointExecutor:
     def _read_finished(self, waiting: _Waiting, names: Sequence[str]) -> Iterator[ScoredBatch]:
         while waiting and waiting[0][1]:
             unit, _ = waiting.popleft()
-            part = read_part(self._folder / unit.file)
+            facts, scored = read_part(self._folder / unit.file, names)
             self.read += unit.rows
-            by_name = dict(zip(part.names, part.scored.scores, strict=True))
-            scored = replace(part.scored, scores=[by_name[name] for name in names])  # in the order of these metrics
-            yield self._emit(unit, scored, part.facts)
+            yield self._emit(unit, scored, facts)
 
     def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
         given_up = (scores.with_reason(reason) for scores, reason in product(scored.scores, RETRIED_REASONS))

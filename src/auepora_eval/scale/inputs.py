@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DataFileError
-from ..io.codec import LineError, SentenceRow, build_sentence, decode_output_line, decode_sample
+from ..io.codec import ID_DECODER, LineError, SentenceRow, build_sentence, decode_output_line, decode_sample
 from ..io.formats import GLOB, LINE_FORMATS, SPLIT_FORMATS, Role
 from ..io.join import resolve_format
 from ..io.parquet import line_of_row, table_schema
@@ -375,7 +375,7 @@ def line_ids(run: RecordRange, role: Role) -> IdHashes:
         return make_id_hashes([output.sample_id for output in read], absent)
     try:
         ((_, data),) = _data([run])
-        found = _ID_DECODER.decode_lines(data)  # the lines at once, which is several times faster
+        found = ID_DECODER.decode_lines(data)  # the lines at once, which is several times faster
     except (ValueError, RecursionError):
         found = []
     if len(found) == run.count:
@@ -386,18 +386,11 @@ def line_ids(run: RecordRange, role: Role) -> IdHashes:
 
 def _decode_id(file: InputFile, number: int, line: bytes, role: Role) -> str:
     try:
-        return _ID_DECODER.decode(line).sample_id
+        return ID_DECODER.decode(line).sample_id
     except (ValueError, RecursionError):
         if role == "samples":
             return _build(file, number, decode_sample, line).sample_id
         return _build(file, number, decode_output_line, line)[0]
-
-
-class _IdRecord(msgspec.Struct, gc=False):
-    sample_id: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-_ID_DECODER = msgspec.json.Decoder(_IdRecord)
 
 
 def _build(file: InputFile, number: int, make: Callable[..., Built], *given: Any) -> Built:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Conventions
+from ..core.dataset import LazyDataset
 from ..core.metrics_base import BatchMetric, Metric, is_judged
 from ..core.results import Results
 from ..core.slices import Slice, SliceSpec, parse_slices
@@ -388,16 +389,11 @@ class CountedIds(Sequence[str]):
         return self._first[index]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardedSamples:
-    """The samples of all sources, read from the files by each iteration."""
-
-    sources: Sequence[FileSource]
-
-    def __iter__(self) -> Iterator[EvaluationSample]:
-        for source in self.sources:
-            for parsed in read_samples(source.samples):
-                yield parsed.sample
+def iter_samples(sources: Iterable[FileSource]) -> Iterator[EvaluationSample]:
+    """Read the samples of all sources."""
+    for source in sources:
+        for parsed in read_samples(source.samples):
+            yield parsed.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -713,7 +709,7 @@ def evaluate_sharded(
             judging=judging,
             progress=progress,
             gold=gold,
-            samples=ShardedSamples(found.sources),
+            samples=LazyDataset(found.dataset, partial(iter_samples, found.sources)),
         )
     finally:
         close_streams()

@@ -281,8 +281,8 @@ def _table(title: str, rows: Sequence[tuple[str, int | None, str]]) -> str:
     lines = [title]
     for name, count, note in shown:
         number = "" if count is None else str(count)
-        remark = f"({note})" if number and note else note
-        lines.append(f"  {name:<{left}}  {number:>{middle}}  {remark}".rstrip())
+        shown_note = f"({note})" if number and note else note
+        lines.append(f"  {name:<{left}}  {number:>{middle}}  {shown_note}".rstrip())
     return "\n".join(lines)
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval import Results, evaluate_trec
-from auepora_eval.io.trec import Reader, load_qrels, load_run
-from auepora_eval.io.trec_arrow import arrow_is_installed
+from auepora_eval.io.trec import Reader, arrow_is_installed, load_qrels, load_run
 
 from .peers import print_missing_peers
 from .rankings import make_rankings

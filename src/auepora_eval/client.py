@@ -307,12 +307,13 @@ def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
     """Raise if every metric skips every sample."""
     if any(result.defined or result.details.num_failed for result in results):
         return
-    skips = {
-        key.removeprefix("skipped_")
-        for result in results
-        for key, count in result.details.items()
-        if key.startswith("skipped_") and count
-    }
+    skips: set[str] = set()
+    for result in results:
+        skips |= {
+            key.removeprefix("skipped_")
+            for key, count in result.details.items()
+            if key.startswith("skipped_") and count
+        }
     reasons = [*dict.fromkeys(missing.values()), f"everything else is skipped ({', '.join(sorted(skips))})"]
     raise BadValueError(f"nothing can be computed from these samples and outputs: {'; '.join(reasons)}")
 

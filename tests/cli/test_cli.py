@@ -119,7 +119,7 @@ class TestScore:
 
 MISTAKES = [  # arguments, part of the message
     (["score"], "give DATASET and OUTPUTS, or --qrels and --run"),
-    (["score", "data.jsonl"], "give DATASET and OUTPUTS, or --qrels and --run"),
+    (["score", "data.jsonl"], "data.jsonl holds samples alone; name their outputs, too"),
     (["score", "--qrels", "qrels.txt"], "give --qrels and --run together"),
     (["score", "data.jsonl", "out.jsonl", "--per-query"], "--per-query goes with --json"),
     (["score", "nope.jsonl", "out.jsonl"], "nope.jsonl: no such file"),

@@ -114,18 +114,21 @@ def test_gold_provenance_is_reported_as_for_one_file(tmp_path: Path, auepora: Au
 
 
 def test_cluster_receives_ranges_of_splittable_files(tmp_path: Path) -> None:
-    from auepora_eval.cli.score_inputs import wants_shards
+    from auepora_eval.cli.score import _wants_shards
+    from auepora_eval.io.score_inputs import DataFile
 
     data, answers = one_file(tmp_path)
     records = tmp_path / "records.json"
     records.write_text(json.dumps([{"user_input": "why?", "response": "so", "reference": "so"}]))
 
-    def ranges(dataset: str, outputs: str | None, formats: tuple[str | None, str | None] = (None, None)) -> bool:
-        return wants_shards(dataset, outputs, formats, "ray", None, corpus=False)
+    def ranges(dataset: DataFile, outputs: DataFile | None) -> bool:
+        return _wants_shards(dataset, outputs, "ray", None, aided=False)
 
-    assert ranges(data, answers)
-    assert not ranges(str(records), None, ("ragas", None))
-    assert not ranges(data, str(records), (None, "ragas"))  # as without a cluster: read here, sent in batches
+    assert ranges(DataFile(data), DataFile(answers))
+    assert not ranges(DataFile(str(records), "ragas"), None)
+    assert not ranges(
+        DataFile(data), DataFile(str(records), "ragas")
+    )  # as without a cluster: read here, sent in batches
 
 
 def test_lean_and_without_metrics(tmp_path: Path, auepora: Auepora) -> None:

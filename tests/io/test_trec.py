@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from auepora_eval.errors import AueporaError, BadValueError, DataFileError
-from auepora_eval.io.trec import Reader, load_qrels, load_run, queries_without_judgements, trec_rankings
-from auepora_eval.io.trec_arrow import arrow_is_installed
+from auepora_eval.io.trec import (
+    Reader,
+    arrow_is_installed,
+    load_qrels,
+    load_run,
+    queries_without_judgements,
+    trec_rankings,
+)
 from helpers.requirements import need_data
 
 

@@ -7,39 +7,36 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from auepora_eval.io.trec_arrow import VectorizedTexts, collect_gold_pairs, hash_pairs
-from auepora_eval.io.trec_columns import LineOrder, TrecLines, sort_lines
-from helpers import requirements
+from auepora_eval.io.trec import _PADDING, LineOrder, TextColumn, TrecLines, sort_lines
+from auepora_eval.io.trec_format import collect_gold_pairs, hash_pairs
 
-ANY_TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=40)
+CHARACTERS = st.characters(codec="utf-8", min_codepoint=33)  # cells contain no white space
+ANY_TEXTS = st.lists(st.text(CHARACTERS, max_size=30), min_size=1, max_size=40)
 NEAR = st.text("ab\u00e9\U0001f600\ue000", max_size=3).map(lambda end: "x" * 7 + end)
-TEXTS = st.lists(st.text(st.characters(codec="utf-8", min_codepoint=1), max_size=30) | NEAR, min_size=1, max_size=40)
+TEXTS = st.lists(st.text(CHARACTERS, max_size=30) | NEAR, min_size=1, max_size=40)
 POOL = ThreadPoolExecutor(2)
 SCORES = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, 1.0 + 2**-52, 1e300, -1e300])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def arrow() -> None:
-    requirements.need("pyarrow")
-
-
-def vectorize(texts: list[str], cut: int = 0) -> VectorizedTexts:
-    import pyarrow as pa
-
-    whole = pa.array(texts, pa.large_string())
-    return VectorizedTexts(pa.chunked_array([whole[:cut], whole[cut:]]))
+def vectorize(texts: list[str], gap: int = 0) -> TextColumn:
+    """The texts as a column, with so many other bytes between them."""
+    cells = [text.encode() for text in texts]
+    sizes = np.array([len(cell) for cell in cells])
+    starts = np.cumsum(sizes + gap) - sizes
+    text = b"".join(b"-" * gap + cell for cell in cells) + _PADDING
+    return TextColumn(np.frombuffer(text, dtype=np.uint8), starts, starts + sizes)
 
 
 @given(ANY_TEXTS, st.integers(0, 5))
-def test_equal_texts_have_equal_hashes(texts: list[str], cut: int) -> None:
-    found = vectorize(texts, cut).hashes(POOL).tolist()
+def test_equal_texts_have_equal_hashes(texts: list[str], gap: int) -> None:
+    found = vectorize(texts, gap).hashes(POOL).tolist()
     assert found == vectorize(texts).hashes(POOL).tolist()
     assert len(set(zip(texts, found, strict=True))) == len(set(texts)) == len(set(found))
 
 
 def test_hashes_of_many_texts() -> None:
     texts = [str(number) * (number % 5) for number in range(70_000)]
-    many = vectorize(texts, 40_000).hashes(POOL)
+    many = vectorize(texts, 1).hashes(POOL)
     assert len(set(many.tolist())) == len(set(texts))
     assert many[69_999] == vectorize([texts[69_999]]).hashes(POOL)[0]
 
@@ -50,7 +47,7 @@ def test_texts_are_compared_byte_by_byte(texts: list[str], data: Any) -> None:
     assert column.equal(lines, vectorize(texts, 2), lines)
     place = data.draw(st.integers(0, len(texts) - 1))
     other = list(texts)
-    other[place] = data.draw(st.text(st.characters(codec="utf-8"), max_size=30) | st.just(texts[place] + "!"))
+    other[place] = data.draw(st.text(CHARACTERS, max_size=30) | st.just(texts[place] + "!"))
     assert column.equal(lines, vectorize(other), lines) == (other == texts)
 
 
@@ -83,7 +80,7 @@ def test_judged_pairs_are_unique_with_highest_level() -> None:
     assert gold.levels[numbers].tolist() == [0, 2, 3]
 
 
-def make_lines(rows: list[int], scores: list[float]) -> TrecLines[Any]:
+def make_lines(rows: list[int], scores: list[float]) -> TrecLines:
     names = [str(row) for row in range(max(rows) + 1)]
     docs: Any = None
     return TrecLines(names, np.array(rows), docs, np.array(scores))

@@ -12,10 +12,19 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from auepora_eval.errors import AueporaError, BadValueError, DataFileError, MissingDependencyError
-from auepora_eval.io import trec, trec_arrow, trec_columns as trec_blocks, trec_columns as trec_python
+from auepora_eval.io import trec
 from auepora_eval.io.problems import Problems
-from auepora_eval.io.trec import Reader, load_qrels, load_run
-from auepora_eval.io.trec_columns import QRELS, RUN, TrecLayout
+from auepora_eval.io.trec import (
+    QRELS,
+    RUN,
+    Reader,
+    TrecLayout,
+    arrow_is_installed,
+    load_qrels,
+    load_run,
+    read_with_arrow,
+    read_with_numpy,
+)
 from auepora_eval.runtime.files import read_bytes
 from helpers.requirements import examples
 
@@ -24,7 +33,7 @@ def run_by_line(path: Path, data: bytes) -> dict[str, list[str]]:
     return {query: docs for query, (docs, _) in trec._run_by_line(path, data, Problems()).items()}
 
 
-INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
+INSTALLED: list[Reader] = ["python", "arrow"] if arrow_is_installed() else ["python"]
 Load = Callable[..., Mapping[str, object]]
 LOADS: dict[str, tuple[Load, Load]] = {  # what is called, and what it must equal
     "run": (load_run, run_by_line),
@@ -60,11 +69,9 @@ def assert_all_agree(path: Path) -> None:
 
 @pytest.fixture(params=["blocks of a megabyte", "blocks of 48 bytes"])
 def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small blocks, and a cache of two places, so that the borders and collisions of large files come up in small ones."""
+    """Small blocks, so that the borders of large files come up in small ones."""
     if request.param == "blocks of 48 bytes":
-        monkeypatch.setattr(trec_blocks, "_BLOCK_BYTES", 48)
-        monkeypatch.setattr(trec_python, "_CACHE_BITS", 1)
-        monkeypatch.setattr(trec_arrow, "_BLOCK_BYTES", 1)
+        monkeypatch.setattr(trec, "_BLOCK_BYTES", 48)
 
 
 # --- generated files -------------------------------------------------------------------------------------------------
@@ -176,9 +183,7 @@ def test_readers_agree(tmp_path_factory: pytest.TempPathFactory, content: bytes)
     path.write_bytes(content)
     assert_all_agree(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trec_blocks, "_BLOCK_BYTES", 48)
-        patch.setattr(trec_python, "_CACHE_BITS", 1)
-        patch.setattr(trec_arrow, "_BLOCK_BYTES", 1)
+        patch.setattr(trec, "_BLOCK_BYTES", 48)
         assert_all_agree(path)
 
 
@@ -196,8 +201,8 @@ def test_readers_agree_on_anything(tmp_path_factory: pytest.TempPathFactory, con
 def test_scores_equal_float(texts: list[str]) -> None:
     data = "".join(f"q Q0 d 1 {text} t\n" for text in texts).encode()
     want = np.array([float(text) for text in texts])
-    for module in [trec_python] + ([trec_arrow] if "arrow" in INSTALLED else []):
-        lines = module.read_columns(data, RUN)
+    for read in [read_with_numpy] + ([read_with_arrow] if "arrow" in INSTALLED else []):
+        lines = read(data, RUN)
         if lines is not None:  # else it is read line by line, by float()
             assert (lines.values == want).all()  # to the last bit, but for the sign of zero, which orders nothing
 
@@ -299,9 +304,9 @@ REGULAR: list[tuple[bytes, str]] = [  # a run, why a fast reader must not give i
 
 @pytest.mark.parametrize(("content", "why"), REGULAR, ids=[row[-1] for row in REGULAR])
 def test_fast_readers_are_used(content: bytes, why: str) -> None:
-    assert trec_python.read_columns(content, RUN) is not None
+    assert read_with_numpy(content, RUN) is not None
     if "arrow" in INSTALLED:
-        assert (trec_arrow.read_columns(content, RUN) is not None) == ("Python" not in why)
+        assert (read_with_arrow(content, RUN) is not None) == ("Python" not in why)
 
 
 ASCENDING = [
@@ -335,8 +340,7 @@ def test_tied_pairs(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
 
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
 def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for blocks in (trec_blocks, trec_arrow):
-        monkeypatch.setattr(blocks, "_BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr(trec, "_BLOCK_BYTES", 1 << 18)
     rng = random.Random(5)
     names = [f"q{number}" if number % 3 else f"query-{number}" for number in range(200)]
     run = [f"{q} Q0 d{rng.randrange(999)} 1 {rng.randrange(50) / 8} t\n" for q in names for _ in range(100)]
@@ -350,9 +354,9 @@ def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool, monkeypa
     for kind, (load, by_line) in LOADS.items():
         path = tmp_path / kind
         assert outcome(load, path, reader=reader) == outcome(by_line, path, path.read_bytes())
-    module = trec_python if reader == "python" else trec_arrow
-    assert module.read_columns((tmp_path / "run").read_bytes(), RUN) is not None
-    assert module.read_columns((tmp_path / "qrels").read_bytes(), QRELS) is not None
+    read = read_with_numpy if reader == "python" else read_with_arrow
+    assert read((tmp_path / "run").read_bytes(), RUN) is not None
+    assert read((tmp_path / "qrels").read_bytes(), QRELS) is not None
 
 
 def test_more_than_65536_queries(tmp_path: Path, reader: Reader) -> None:
@@ -389,12 +393,10 @@ def fails(*arguments: object) -> None:
 
 
 @needs_arrow
-@pytest.mark.parametrize(("smallest", "wrong"), [(0, trec_python), (1000, trec_arrow)])
-def test_arrow_reads_large_files(
-    small_run: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, wrong: object
-) -> None:
+@pytest.mark.parametrize(("smallest", "wrong"), [(0, "read_with_numpy"), (1000, "read_with_arrow")])
+def test_arrow_reads_large_files(small_run: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, wrong: str) -> None:
     monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", smallest)
-    monkeypatch.setattr(wrong, "read_columns", fails)
+    monkeypatch.setattr(trec, wrong, fails)
     assert load_run(small_run) == {"q": ["a"]}
 
 
@@ -429,8 +431,8 @@ def test_files_that_arrow_rejects(
 
     monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", 0)
     monkeypatch.setattr(trec, f"_{kind}_by_line", fails)
-    for name, module in (("arrow", trec_arrow), ("python", trec_python)):
-        monkeypatch.setattr(module, "read_columns", partial(watched, name, module.read_columns))
+    monkeypatch.setattr(trec, "read_with_arrow", partial(watched, "arrow", read_with_arrow))
+    monkeypatch.setattr(trec, "read_with_numpy", partial(watched, "python", read_with_numpy))
     assert outcome(load, path) == want, why
     assert tried == [("arrow", False), ("python", True)]
     assert outcome(load, path, reader="arrow") == want

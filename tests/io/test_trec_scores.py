@@ -13,9 +13,8 @@ from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import EvaluationSample, SystemOutputs, TargetCategory
 from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError, MissingFieldError
-from auepora_eval.io import trec_arrow as judged_pairs
-from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
-from auepora_eval.io.trec_arrow import VectorizedTexts
+from auepora_eval.io import trec_format
+from auepora_eval.io.trec import TextColumn, load_qrels, load_run, trec_rankings
 from auepora_eval.io.trec_format import read_trec
 from helpers import requirements
 from helpers.requirements import examples
@@ -167,12 +166,12 @@ def test_documents_with_colliding_hashes(tmp_path: Path, monkeypatch: pytest.Mon
     judged = [("1", "a", 1), ("1", "b", 2)] if shared == "among the judged" else [("1", "a", 1), ("2", "b", 1)]
     files = write_files(tmp_path, judged, [("1", "c", 3.0), ("1", "b", 2.0), ("2", "b", 1.0)])
     want = evaluate_as_texts(*files, METRICS, "trec")
-    monkeypatch.setattr(VectorizedTexts, "hashes", lambda words, pool: np.zeros(len(words), dtype=np.uint64))
+    monkeypatch.setattr(TextColumn, "hashes", lambda cells, pool: np.zeros(len(cells.texts()), dtype=np.uint64))
     assert evaluate_trec(*files, METRICS, reader="arrow") == want
 
 
 def test_queries_with_colliding_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write_files(tmp_path, [("1", "a", 1), ("2", "b", 1)], [("2", "a", 2.0), ("1", "b", 1.0)])
     want = evaluate_as_texts(*files, METRICS, "trec")
-    monkeypatch.setattr(judged_pairs, "_QUERY_FACTOR", np.uint64(0))
+    monkeypatch.setattr(trec_format, "_QUERY_FACTOR", np.uint64(0))
     assert evaluate_trec(*files, METRICS, reader="arrow") == want

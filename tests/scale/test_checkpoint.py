@@ -231,10 +231,10 @@ def test_a_part_gives_the_same_scores_to_the_last_bit(tmp_path: Path) -> None:
     )
     scored = ScoredBatch(6, list(SCORES.values()), {"odd": (2, "é1")}, members)
     write_part(tmp_path / "p.parquet", scored, list(SCORES), job="j", unit=3, first=100)
-    part = read_part(tmp_path / "p.parquet")
-    assert part.facts == read_part_facts(tmp_path / "p.parquet")
-    assert (part.facts.job, part.facts.unit, part.facts.first, part.facts.rows) == ("j", 3, 100, 6)
-    for found, wanted in zip(part.scored.scores, scored.scores, strict=True):
+    facts, read = read_part(tmp_path / "p.parquet", list(SCORES))
+    assert facts == read_part_facts(tmp_path / "p.parquet")
+    assert (facts.job, facts.unit, facts.first, facts.rows) == ("j", 3, 100, 6)
+    for found, wanted in zip(read.scores, scored.scores, strict=True):
         assert found == wanted
         assert found.reason_names == wanted.reason_names
         assert found.values.tobytes() == wanted.values.tobytes()
@@ -242,8 +242,8 @@ def test_a_part_gives_the_same_scores_to_the_last_bit(tmp_path: Path) -> None:
         assert found.reason_codes.dtype == wanted.reason_codes.dtype
         assert (found.stats is None) == (wanted.stats is None)
         assert found.stats is None or (wanted.stats is not None and found.stats.tobytes() == wanted.stats.tobytes())
-    assert part.scored.notes == scored.notes
-    found_members = part.scored.members
+    assert read.notes == scored.notes
+    found_members = read.members
     assert found_members is not None
     assert replace(found_members, groups={}) == replace(members, groups={})
     assert {key: value.tolist() for key, value in found_members.groups.items()} == {
@@ -276,7 +276,7 @@ def test_a_part_that_was_changed_is_refused(tmp_path: Path) -> None:
     changed = table.set_column(place, "token_f1", [[0.99] * len(table)]).replace_schema_metadata(table.schema.metadata)
     parquet.write_table(changed, path)
     with pytest.raises(DataFileError, match="was changed since it was written; delete it"):
-        read_part(path)
+        read_part(path, [])
 
 
 def test_keys_that_cannot_be_written(tmp_path: Path) -> None:
@@ -313,6 +313,6 @@ def test_excluded_values_may_be_any_nan(tmp_path: Path) -> None:
     scores = Scores(values, np.array([0, 0, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.int16), ("", "odd"))
     written = ScoredBatch(3, [scores], {}, BatchMembership(3, ("a", "b", "c")))
     write_part(tmp_path / "p.parquet", written, ["m"], job="j", unit=0, first=0)
-    (read,) = read_part(tmp_path / "p.parquet").scored.scores
+    (read,) = read_part(tmp_path / "p.parquet", ["m"])[1].scores
     assert np.signbit(read.values[1])
     assert np.isnan(read.values[2])

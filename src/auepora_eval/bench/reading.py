@@ -20,7 +20,7 @@ from ..io.extract import EXTRACT, extract_values, slotted_reference, split_extra
 from ..io.formats import read_file_head
 from ..io.join import align_outputs, load_dataset, read_outputs_file
 from ..io.jsonl import gathered_outputs
-from ..io.problems import ParsedOutput, Problems, UniqueIds, quote_text
+from ..io.problems import ParsedOutput, Problems, quote_text
 from ..io.tables import read_records
 from ..io.values import parse_json
 from ..runtime.files import read_bytes
@@ -112,11 +112,11 @@ def _samples(part: Part, data: Path, settings: Mapping[str, Any]) -> Iterator[Ev
     elif part.read is None:
         yield from load_dataset(data, part.format)
     else:
-        unique_ids = UniqueIds(data, Problems())
+        problems = Problems()
         for line, row in _rows(part.read, data, settings, of_outputs=False):
             with _errors_at(data, line):
                 sample = decode_sample(msgspec.json.encode(row))
-            unique_ids.is_new(sample.sample_id, line)
+            problems.is_new(data, sample.sample_id, line)
             yield sample
 
 

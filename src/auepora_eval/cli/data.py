@@ -199,7 +199,11 @@ def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> st
 def one_line(text: str) -> str:
     """The text in one line, with surrogates and line breaks (from file names and ids) escaped."""
     plain = text.encode(errors="backslashreplace").decode()
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in plain)
+    return re.sub(r"[^ -~]", _escape_unprintable, plain)
+
+
+def _escape_unprintable(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else found[0].encode("unicode_escape").decode()
 
 
 def plural(count: int, word: str) -> str:
@@ -271,13 +275,15 @@ def _by_key(counts: Mapping[str, int]) -> str:
 
 def _table(title: str, rows: Sequence[tuple[str, int | None, str]]) -> str:
     """A heading and one line per non-empty row."""
-    shown = [(name, "" if count is None else str(count), note) for name, count, note in rows if count or note]
-    left, middle = (max((len(row[i]) for row in shown), default=0) for i in (0, 1))
-    lines = [
-        f"  {name:<{left}}  {count:>{middle}}{f'  ({note})' if count and note else f'  {note}' if note else ''}"
-        for name, count, note in shown
-    ]
-    return "\n".join([title, *(line.rstrip() for line in lines)])
+    shown = [row for row in rows if row[1] or row[2]]
+    left = max((len(name) for name, _, _ in shown), default=0)
+    middle = max((len(str(count)) for _, count, _ in shown if count is not None), default=0)
+    lines = [title]
+    for name, count, note in shown:
+        number = "" if count is None else str(count)
+        shown_note = f"({note})" if number and note else note
+        lines.append(f"  {name:<{left}}  {number:>{middle}}  {shown_note}".rstrip())
+    return "\n".join(lines)
 
 
 def _targets(checked: Validation) -> str:

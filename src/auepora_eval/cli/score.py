@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from ..core.conventions import Conventions
+from ..core.registry import use_resources
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import (
@@ -45,12 +47,15 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..core.metrics_base import Metric
     from ..core.registry import Spec
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
     from ..engine.gold_match import MatchChoice
+    from ..io.score_inputs import DataFile, ScoreInput, ScoreOptions
     from ..judge.preview import Preview
-    from .score_inputs import ScoreInput, ScoreOptions
+    from ..plan.resources import PlannedJudges
+    from ..runs.coverage import JudgedCoverage
 
 PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "trec")
 
@@ -185,8 +190,7 @@ def command(
     auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
     from ..engine.evaluate import BATCH_SIZE
-    from ..io.formats import is_sharded
-    from .score_inputs import FileInput, ScoreOptions, TrecInput, wants_shards
+    from ..io.score_inputs import DataFile, FileInput, ScoreOptions, TrecInput
 
     trec = qrels is not None or run_file is not None
     refused = {
@@ -218,26 +222,21 @@ def command(
     refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
     data: ScoreInput
-    aided = corpus is not None or nuggets is not None
+    samples = DataFile(str(dataset), sample_format, columns)
+    answers = None if outputs is None else DataFile(outputs, outputs_format, outputs_columns)
     if qrels is not None and run_file is not None and not _needs_scores(specs):
         data = TrecInput(qrels, run_file)
     elif qrels is not None and run_file is not None:
         # The fast reader of TREC files keeps the order of documents, not their scores.
-        data = FileInput(qrels, run_file, "trec", "trec")
-    else:
-        assert dataset is not None
-        if columns is not None or outputs_columns is not None:
-            if parts is not None or any(is_sharded(path) for path in (dataset, outputs) if path is not None):
-                raise click.UsageError("--columns goes with one DATASET file and one of OUTPUTS, and without --parts")
-            is_split = False
-        else:
-            is_split = wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided)
-        if is_split:
-            from .score_shards import ShardInput
+        data = FileInput(DataFile(qrels, "trec"), DataFile(run_file, "trec"))
+    elif _wants_shards(samples, answers, executor.name, parts, aided=corpus is not None or nuggets is not None):
+        from ..scale.score_input import ShardInput
 
-            data = ShardInput(dataset, outputs, sample_format, outputs_format, parts)
-        else:
-            data = FileInput(dataset, outputs, sample_format, outputs_format, corpus, nuggets, columns, outputs_columns)
+        data = ShardInput(samples, answers, parts=parts, note=_note_format)
+    else:
+        if answers is None and outputs_format is not None:
+            answers = replace(samples, format=outputs_format)
+        data = FileInput(samples, answers, corpus=corpus, nuggets=nuggets, note=_note_format)
     changes = _convention_options(min_relevance, complete, depth, duplicates)
     if match != "auto":
         changes["match"] = match
@@ -246,13 +245,20 @@ def command(
     resources = {} if judges is None else judges.source.values.get("resources") or {}
     specs, judged = add_judged(specs, targets, resources)
     options = ScoreOptions(
-        specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match, targets=targets, judged=judged
+        rules,
+        slices=tuple(dict.fromkeys(slices)),
+        keep_scores=not lean,
+        batch_size=batch_size or BATCH_SIZE,
+        match=match,
+        targets=targets,
+        judged=judged,
     )
     echo_err(*alias_notes(specs, rules))
+    chosen = _build_metrics(specs, rules, judges, need_key=not judging.preview)
     if judging.preview:
-        write_out(preview_text(estimate_judging(data, options), as_json=form == "json"), output)
+        write_out(preview_text(estimate_judging(data, chosen, options, judges), as_json=form == "json"), output)
         return
-    results = score(data, options)
+    results = _score(data, chosen, options, executor=executor, judges=judges)
     if data.options.conventions != rules:
         footer += f", match {data.options.conventions.match}"
     if is_short(form, output, every=every):
@@ -302,55 +308,98 @@ def _resolve_conventions(preset: str, auto: str, choices: dict[str, object]) -> 
     return rules, f"conventions: {', '.join(chosen)}"
 
 
-# --- scoring: the same steps for every kind of input ------------------------------------------------------------------
+# --- scoring: the same for every kind of input ------------------------------------------------------------------------
 
 
-def score(data: ScoreInput, options: ScoreOptions) -> Results:
-    """Score the data; without metrics, compute all that it supports."""
-    from ..core.slices import parse_slices
-    from ..engine.data_checks import mass_failure
+def _wants_shards(
+    dataset: DataFile, outputs: DataFile | None, executor: str | None, parts: str | None, *, aided: bool
+) -> bool:
+    """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers.
 
-    chosen = options.metrics()  # a misspelt metric is reported before the files are read
-    groups = parse_slices(list(dict.fromkeys(options.slices)))
-    with options.executor.open_executor() as executor, data.open(options, executor):
-        chosen = data.prepare(chosen)
-        coverage = data.coverage(chosen)
-        with ScoringProgress() as line:
-            session = None if options.judges is None else make_judge_session(options.judges, line)
-            results = data.evaluate(
-                chosen if coverage is None else [*chosen, *coverage.metrics],
-                executor=line.counting_executor(executor),
-                slices=groups,
-                keep_scores=not options.lean,
-                judging=session,
-                progress=line.start_scoring(data.total),
-            )
-        if coverage is not None:
-            results = coverage.annotate(results)
-        data.add_warnings(chosen, results)
-        if data.gold is not None:
-            data.gold.finish(chosen, results)
-        if session is not None:
-            attach_usage(results, session)
-        warn_unmatched_ids(data.missing, data.unknown, total=data.total or 0, conventions=options.conventions)
-        outputs = (output for _, outputs in data.batches() for output in outputs if output is not None)
-        results.failure = mass_failure(results, (output.error for output in outputs if output.error is not None))
+    ``aided``: a corpus or nuggets are added, which ranges do not have.
+    """
+    from ..io.formats import is_sharded
+
+    files = [dataset] if outputs is None else [dataset, outputs]
+    in_ranges = parts is not None or any(is_sharded(file.path) for file in files)
+    if any(file.columns is not None for file in files):
+        if in_ranges:
+            raise click.UsageError("--columns goes with one DATASET file and one of OUTPUTS, and without --parts")
+        return False
+    if not in_ranges and executor != "ray":
+        return False
+    from ..scale.score_input import are_many, can_split
+
+    if parts is not None or are_many(files):
+        if aided:
+            raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
+        return True
+    # A file that cannot be split is read here and sent in batches.
+    return executor == "ray" and not aided and can_split(dataset, outputs)
+
+
+def _note_format(path: str, name: str) -> None:
+    """Print the format of a file if it is not the usual one."""
+    from ..io.formats import get_format
+
+    if name != "jsonl":
+        echo_err(f"reading {path} as {name} ({get_format(name).title})")
+
+
+def _build_metrics(
+    specs: Sequence[Spec], rules: Conventions, judges: PlannedJudges | None, *, need_key: bool
+) -> list[Metric]:
+    """The metrics, with the judges they refer to."""
+    from ..engine.evaluate import resolve_metrics
+
+    if judges is None:
+        return resolve_metrics(specs, rules)
+    from ..plan.resources import used_resources
+
+    with use_resources(judges.build(list(used_resources(list(specs))), need_key=need_key)):
+        return resolve_metrics(specs, rules)
+
+
+def _score(
+    data: ScoreInput,
+    metrics: list[Metric],
+    options: ScoreOptions,
+    *,
+    executor: ExecutorChoice,
+    judges: PlannedJudges | None,
+) -> Results:
+    """Score the data, show the progress, and say which ids match none."""
+    with executor.open_executor() as opened, ScoringProgress() as line:
+        session = None if judges is None else make_judge_session(judges, line)
+        results = data.score(metrics, options, executor=opened, judging=session, coverage=_judged_coverage, line=line)
+    if data.resumed:
+        echo_err(f"{data.resumed:,} of {data.total:,} samples were read from the checkpoint {data.parts}")
+    if session is not None:
+        attach_usage(results, session)
+    warn_unmatched_ids(data.missing, data.unknown, total=data.total or 0, conventions=options.conventions)
     return results
 
 
-def estimate_judging(data: ScoreInput, options: ScoreOptions) -> Preview:
+def _judged_coverage(metrics: Sequence[Metric], grades: Mapping[str, int] | None) -> JudgedCoverage:
+    from ..runs.coverage import JudgedCoverage
+
+    return JudgedCoverage(metrics, grades)
+
+
+def estimate_judging(
+    data: ScoreInput, metrics: list[Metric], options: ScoreOptions, judges: PlannedJudges | None
+) -> Preview:
     """Estimate the judge calls and their cost."""
     from ..engine.executors import SerialExecutor
     from ..judge.critic import JudgePolicy
     from ..judge.preview import preview
 
-    chosen = options.metrics(need_key=False)
     samples: list[EvaluationSample] = []
     outputs: list[SystemOutputs | None] = []
     with data.open(options, SerialExecutor()):
-        if chosen or options.targets:
-            chosen = data.prepare(chosen)
+        if metrics or options.targets:
+            metrics = data.prepare(metrics)
         for some, theirs in data.batches():
             samples += some
             outputs += theirs
-    return preview(samples, outputs, chosen, JudgePolicy() if options.judges is None else judge_policy(options.judges))
+    return preview(samples, outputs, metrics, JudgePolicy() if judges is None else judge_policy(judges))

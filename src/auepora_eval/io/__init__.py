@@ -11,8 +11,8 @@ Formats:
 
 * ``jsonl``, ``codec``: our own format: files, and one line
 * ``parquet``: the same as a table
-* ``trec``, ``trec_format``: qrels and runs, as plain mappings and as samples and outputs; answers of the RAG track
-* ``trec_columns``, ``trec_arrow``: the layout of their lines, and columns read with NumPy and with Arrow
+* ``trec``: qrels and runs as plain mappings and as columns, read with NumPy or Arrow, and written
+* ``trec_format``: the same as samples and outputs, and their evaluation; answers of the RAG track
 * ``beir``, ``squad``, ``golden``: BEIR folders, SQuAD files, golden queries in YAML
 * ``tables``, ``records``: rows of CSV, Excel, Parquet and JSON; records of ragas, deepeval and any named columns
 * ``traces``: traces of OpenInference and OpenTelemetry GenAI

@@ -239,6 +239,13 @@ class OutputRow(_WireRow, Generic[DocumentT]):
     repeat: int = 0
 
 
+class SampleIdRow(msgspec.Struct, gc=False):
+    """The id on a line of either kind."""
+
+    sample_id: Id
+
+
+ID_DECODER: msgspec.json.Decoder[SampleIdRow] = msgspec.json.Decoder(SampleIdRow)
 CheckedSampleRow = SampleRow[CheckedDocumentRow]
 CheckedOutputRow = OutputRow[CheckedDocumentRow]
 SAMPLE_DECODER: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])

@@ -260,8 +260,11 @@ def with_texts(items: Iterable[ItemT], corpus: Corpus) -> list[ItemT]:
     Documents that the corpus lacks stay as they are, and a warning counts them.
     """
     join = CorpusJoin(corpus)
-    filled: list[Any] = [
-        join.fill_sample(item) if isinstance(item, EvaluationSample) else join.fill_output(item) for item in items
-    ]
+    filled: list[Any] = []
+    for item in items:
+        if isinstance(item, EvaluationSample):
+            filled.append(join.fill_sample(item))
+        else:
+            filled.append(join.fill_output(item))
     join.report()
     return filled

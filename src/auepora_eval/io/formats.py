@@ -119,8 +119,6 @@ TABLE_NAMES: dict[str, dict[str, Any]] = {
 """The names under which tables are read; the last two only with named columns."""
 
 _FORMATS: dict[str, Format] = {}
-_TABLES: dict[str, Format] = {}
-"""The formats of tables, by the names in ``TABLE_NAMES``."""
 
 
 def is_sharded(path: str | Path) -> bool:
@@ -134,11 +132,6 @@ def register_format(new: Format) -> Format:
     return new
 
 
-def register_table(name: str, new: Format) -> None:
-    """Register the format of tables of one kind."""
-    _TABLES[name] = new
-
-
 def formats() -> dict[str, Format]:
     """Return every format with fields of its own by name, in the order of detection; formats of users come first."""
     order = [name for name in _BUILT_IN if name != TABLE]
@@ -150,8 +143,8 @@ def formats() -> dict[str, Format]:
 def _load(name: str) -> Format:
     """Return a built-in format; its module is imported when the format is first needed."""
     if name == TABLE or name not in _BUILT_IN:
-        importlib.import_module(f".{_BUILT_IN[TABLE][0]}", __package__)
-        return _TABLES[name]
+        made: Format = importlib.import_module(f".{_BUILT_IN[TABLE][0]}", __package__).table_format(name=name)
+        return made
     if name not in _FORMATS:
         importlib.import_module(f".{_BUILT_IN[name][0]}", __package__)
     return _FORMATS[name]
@@ -342,7 +335,7 @@ def looks_like_trec(head: FileHead, role: Role) -> bool:
     """Lines of four columns are qrels, lines of six are a run."""
     rows = (line.split() for line in head.text.splitlines() if line.strip())
     if role == "samples":
-        rows = (columns for columns in rows if not is_qrels_comment([column.encode() for column in columns]))
+        rows = (columns for columns in rows if not is_qrels_comment(" ".join(columns).encode().split()))
     lines = list(islice(rows, 3))
     return bool(lines) and all(_is_trec_row(columns, role) for columns in lines)
 

@@ -29,7 +29,7 @@ from .codec import (
     encode_samples,
 )
 from .formats import Format, looks_like_golden, register_format
-from .problems import TOO_DEEP, ParsedSample, Problems, UniqueIds, quote_text
+from .problems import TOO_DEEP, ParsedSample, Problems, quote_text
 from .yaml_values import YamlError, YamlNode, YamlValues, dump_yaml, node_line, parse_yaml, scalar_text
 
 ResultT = TypeVar("ResultT")
@@ -51,7 +51,6 @@ _KEYS = ("id", "query", *_ID_LISTS, *_TEXT_FIELDS, "lang", "difficulty", "spans"
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the queries of a file as samples, in its order, each with its first line."""
     data = read_bytes(path, is_document=True)
-    unique_ids = UniqueIds(path, problems)
     reader = _QueryReader(YamlValues(len(data)))
     nodes, last = [], []
     try:
@@ -70,7 +69,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         errors = reader.take_errors()
         for line, message in errors:
             problems.add(path, line, message)
-        if sample is None or not unique_ids.is_new(sample.sample_id, node_line(node)):
+        if sample is None or not problems.is_new(path, sample.sample_id, node_line(node)):
             continue
         if errors:
             problems.unreadable_ids.add(sample.sample_id)

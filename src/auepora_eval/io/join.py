@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +20,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError
 from ..runtime.files import is_compressed, plain_stem
 from ..runtime.processes import gc_paused
-from .codec import LineError, decode_output_line
+from .codec import ID_DECODER, LineError, decode_output_line
 from .formats import TABLE, Format, Role, get_format, guess_format, read_file_head
 from .jsonl import OutputsFile, gathered_outputs
 from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems, name_ids
@@ -45,11 +44,11 @@ class AlignedOutputs:
 def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[str, SystemOutputs]) -> AlignedOutputs:
     """Return the outputs in sample order. It is an error if no id matches: then the files do not belong together."""
     join = OutputJoin(ParsedOutput(None, *item) for item in outputs_by_id.items())
-    matches = [join.take(sample.sample_id) for sample in samples]
+    outputs = join.outputs_of(samples)
     unknown = join.unmatched_ids()
     if unknown:
         require_common_id(join.total, join.missing, unknown)
-    return AlignedOutputs([None if read is None else read.output for read in matches], join.missing, unknown)
+    return AlignedOutputs(outputs, join.missing, unknown)
 
 
 def require_common_id(total: int, missing: Sequence[str], unknown: Sequence[str]) -> None:
@@ -93,13 +92,6 @@ _CHUNK_SIZE = 1024
 """How many pairs are read while the garbage collector is paused."""
 
 
-class _SampleIdRow(msgspec.Struct):
-    sample_id: str
-
-
-_SAMPLE_ID_DECODER: msgspec.json.Decoder[_SampleIdRow] = msgspec.json.Decoder(_SampleIdRow)
-
-
 class OutputIndex:
     """The outputs of a JSONL file by sample id, read on demand: only ids and offsets are in memory."""
 
@@ -114,7 +106,7 @@ class OutputIndex:
 
     def _add_line(self, line: bytes, position: LinePosition) -> None:
         try:
-            sample_id = _SAMPLE_ID_DECODER.decode(line).sample_id
+            sample_id = ID_DECODER.decode(line).sample_id
         except (ValueError, RecursionError):
             # Decoding the whole line gives a better message.
             sample_id = self._decoded(line, position.line).sample_id
@@ -182,6 +174,14 @@ class OutputJoin:
             found = self._look_up(sample_id)
         if found is None:
             self.missing.append(sample_id)
+        return found
+
+    def outputs_of(self, samples: Iterable[EvaluationSample]) -> list[SystemOutputs | None]:
+        """The outputs for the next samples, ``None`` for one without."""
+        found: list[SystemOutputs | None] = []
+        for sample in samples:
+            read = self.take(sample.sample_id)
+            found.append(None if read is None else read.output)
         return found
 
     def _look_up(self, sample_id: str) -> ParsedOutput | None:

@@ -59,7 +59,6 @@ from .problems import (
     ParsedOutput,
     ParsedSample,
     Problems,
-    UniqueIds,
     find_struct_problems,
     quote_text,
     type_name,
@@ -98,16 +97,15 @@ def read_samples(
 
     Unknown keys of a sample are problems, too, or go to its metadata and, with their first line, into ``kept``.
     """
-    unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         warn_repeated_keys(path, number, line, problems)
         try:
             sample = decode_sample(line) if kept is None else _decode_with_unknown_keys(line, number, kept)
         except LineError as error:
-            report_line_problems(path, number, line, "samples", first=str(error), problems=problems, once=unique_ids)
+            report_line_problems(path, number, line, "samples", first=str(error), problems=problems)
             continue
-        if unique_ids.is_new(sample.sample_id, number):
+        if problems.is_new(path, sample.sample_id, number):
             yield ParsedSample(number, sample)
     if number is None and not may_be_empty:
         problems.add(path, None, "the file is empty; each line must be one sample")
@@ -115,16 +113,16 @@ def read_samples(
 
 def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file."""
-    unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         warn_repeated_keys(path, number, line, problems)
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            report_line_problems(path, number, line, "outputs", first=str(error), problems=problems, once=unique_ids)
+            report_line_problems(path, number, line, "outputs", first=str(error), problems=problems)
             continue
-        if unique_ids.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
+        hint = "; put each repeat in a file of its own" if output.repeat else ""
+        if problems.is_new(path, sample_id, number, hint=hint):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
     if number is None:
         problems.add(path, None, "the file is empty; each line must be the output for one sample")
@@ -237,16 +235,11 @@ def find_line_problems(line: bytes, role: Role, first: str) -> tuple[list[str], 
     return found, sample_id if isinstance(sample_id, str) and sample_id else None
 
 
-def report_line_problems(
-    path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: UniqueIds | None = None
-) -> None:
+def report_line_problems(path: Path, number: int, line: bytes, role: Role, *, first: str, problems: Problems) -> None:
     """Raise the first problem of a sample or an output, or record all of them with the sample id."""
     if not problems.collect_all:
         problems.add(path, number, first)
-    messages, sample_id = find_line_problems(line, role, first)
-    problems.add_all(path, number, messages)
-    if sample_id is not None and (once is None or once.is_new(sample_id, number)):
-        problems.unreadable_ids.add(sample_id)
+    problems.add_record(path, number, *find_line_problems(line, role, first))
 
 
 # --- a journal: an append-only file of JSON lines that several threads and processes share ---------------------------

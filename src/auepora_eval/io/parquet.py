@@ -25,7 +25,7 @@ from .codec import (
     encode_samples,
 )
 from .formats import Format, Role, looks_like_parquet, register_format
-from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
+from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, quote_text
 from .tables import (
     PANDAS_INDEX,
     ROW_GROUP,
@@ -60,19 +60,15 @@ _DecodedT = TypeVar("_DecodedT")
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the samples of a file; the line is the row number, counted from 1."""
-    unique_ids = UniqueIds(path, problems)
-    for number, sample in _decode_rows(path, problems, unique_ids, "samples", decode_sample):
-        if unique_ids.is_new(sample.sample_id, number):
+    for number, sample in _decode_rows(path, problems, "samples", decode_sample):
+        if problems.is_new(path, sample.sample_id, number):
             yield ParsedSample(number, sample)
 
 
 def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file; the line is the row number, counted from 1."""
-    unique_ids = UniqueIds(path, problems)
-    for number, (sample_id, output, has_retrieved) in _decode_rows(
-        path, problems, unique_ids, "outputs", decode_output_line
-    ):
-        if unique_ids.is_new(sample_id, number):
+    for number, (sample_id, output, has_retrieved) in _decode_rows(path, problems, "outputs", decode_output_line):
+        if problems.is_new(path, sample_id, number):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
 
 
@@ -97,7 +93,7 @@ def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str
 
 
 def _decode_rows(
-    path: Path, problems: Problems, unique_ids: UniqueIds, role: Role, decode: Callable[[bytes], _DecodedT]
+    path: Path, problems: Problems, role: Role, decode: Callable[[bytes], _DecodedT]
 ) -> Iterator[tuple[int, _DecodedT]]:
     number = 0
     for number, row in enumerate(read_rows(path), start=1):
@@ -111,7 +107,7 @@ def _decode_rows(
             else:
                 from .jsonl import report_line_problems
 
-                report_line_problems(path, number, line, role, first=str(error), problems=problems, once=unique_ids)
+                report_line_problems(path, number, line, role, first=str(error), problems=problems)
     if not number:
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 

@@ -37,7 +37,10 @@ class RowSchema:
 
 def _invert(keys_by_field: Mapping[str, str]) -> dict[str, str]:
     """Invert a mapping of a field to the keys that other tools use for it."""
-    return {key: field for field, keys in keys_by_field.items() for key in keys.split()}
+    inverted: dict[str, str] = {}
+    for field, keys in keys_by_field.items():
+        inverted |= dict.fromkeys(keys.split(), field)
+    return inverted
 
 
 # The names that other tools and common datasets use for the fields, in lower case.
@@ -496,7 +499,7 @@ def _other_lines(positions: Sequence[tuple[int | None, int | None]]) -> str:
 
 
 class Problems:
-    """Collector of problems: the first one is raised, or all are collected and the reader continues."""
+    """Collector of problems of one file: the first is raised, or all are collected and the reader continues."""
 
     def __init__(self, *, collect_all: bool = False, check_unique_ids: bool = True) -> None:
         """``check_unique_ids``: whether readers check that ids are unique; streams check it in another way."""
@@ -507,6 +510,7 @@ class Problems:
         """Ids of invalid records whose id can be read: they are not missing."""
         self.warnings = DataWarnings()
         """Warnings about data that can be read but is probably wrong; only if problems are collected."""
+        self._first_places: dict[str, tuple[int | None, int | None]] = {}
 
     def add(
         self,
@@ -532,6 +536,37 @@ class Problems:
         for message in messages:
             self.add(path, line, message, record=record)
 
+    def add_record(
+        self,
+        path: Path,
+        line: int | None,
+        messages: Iterable[str],
+        sample_id: str | None,
+        *,
+        record: int | None = None,
+    ) -> None:
+        """Like ``add_all``; the record is not missing if its id can be read."""
+        self.add_all(path, line, messages, record=record)
+        if sample_id and self.is_new(path, sample_id, line, record=record):
+            self.unreadable_ids.add(sample_id)
+
+    def is_new(
+        self, path: Path, sample_id: str, line: int | None = None, *, record: int | None = None, hint: str = ""
+    ) -> bool:
+        """Whether a sample id is new in the file; a repeated id is a problem."""
+        if not self.check_unique_ids:
+            return True
+        if sample_id not in self._first_places:
+            self._first_places[sample_id] = line, record
+            return True
+        first_line, first_record = self._first_places[sample_id]
+        where = "occurs twice" if first_line is None else f"is already on line {first_line}"
+        if first_record is not None:
+            where = f"is already that of record {first_record}"
+        message = f"sample_id {sample_id!r} {where}; each id may come once{hint}"
+        self.add(path, line, message, record=record, kind=DuplicateIdError)
+        return False
+
     def add_error(self, path: Path, error: AueporaError) -> None:
         """Raise an error that ends the reading, or record it without the file name in its message."""
         if not self.collect_all:
@@ -546,33 +581,6 @@ SampleReader = Callable[[Path, Problems], Iterator[ParsedSample]]
 """Reads the samples of a file; invalid ones are added to the problems."""
 OutputReader = Callable[[Path, Problems], Iterator[ParsedOutput]]
 """Reads the outputs of a file; invalid ones are added to the problems."""
-
-
-class UniqueIds:
-    """Checks that each id occurs once."""
-
-    def __init__(self, path: Path, problems: Problems) -> None:
-        self._path = path
-        self._problems = problems
-        self._lines: dict[str, int | None] = {}
-        self._records: dict[str, int] = {}
-
-    def is_new(self, sample_id: str, line: int | None, *, record: int | None = None, hint: str = "") -> bool:
-        """Whether the id is new; a repeated id is added to the problems."""
-        if not self._problems.check_unique_ids:
-            return True
-        if sample_id not in self._lines:
-            self._lines[sample_id] = line
-            if record is not None:
-                self._records[sample_id] = record
-            return True
-        first = self._lines[sample_id]
-        where = "occurs twice" if first is None else f"is already on line {first}"
-        if sample_id in self._records:
-            where = f"is already that of record {self._records[sample_id]}"
-        message = f"sample_id {sample_id!r} {where}; each id may come once{hint}"
-        self._problems.add(self._path, line, message, record=record, kind=DuplicateIdError)
-        return False
 
 
 MISSING_RETRIEVED = "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"

@@ -34,9 +34,8 @@ from .formats import (
     looks_like_table,
     read_file_head,
     register_format,
-    register_table,
 )
-from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text, type_name
+from .problems import ParsedOutput, ParsedSample, Problems, quote_text, type_name
 from .tables import KINDS, TITLES, Record, TableOptions, read_records
 
 # --- columns and layout of a record ----------------------------------------------------------------------------------
@@ -587,15 +586,12 @@ ResultT = TypeVar("ResultT")
 
 # Documents have columns only for ids and texts, answers only for the text.
 _NESTED_LOSSES = frozenset(
-    f"{field}.{part}"
-    for field, parts in {
-        "relevant_docs": "metadata parent_id span",
-        "reference_answer": "structured metadata sentences",
-        "retrieved": "score",
-        "retrieved.doc": "metadata parent_id span",
-        "response": "structured metadata sentences",
-    }.items()
-    for part in parts.split()
+    [
+        *("relevant_docs.metadata", "relevant_docs.parent_id", "relevant_docs.span"),
+        *("reference_answer.structured", "reference_answer.metadata", "reference_answer.sentences"),
+        *("retrieved.score", "retrieved.doc.metadata", "retrieved.doc.parent_id", "retrieved.doc.span"),
+        *("response.structured", "response.metadata", "response.sentences"),
+    ]
 )
 
 
@@ -657,7 +653,6 @@ class _RecordFile:
         self._path, self._problems = path, problems
         self.is_table = columns.kind_of(path) in ("csv", "excel")
         self.layout = RecordLayout(columns, flexible=named or self.is_table)
-        self.unique_ids = UniqueIds(path, problems)
         names = {*columns.names(), *(RAGAS_LEGACY.names() if columns is RAGAS else ())}
         self.records = read_records(path, problems, columns, names=names, required=columns.names() if named else ())
 
@@ -669,10 +664,8 @@ class _RecordFile:
             try:
                 yield record, convert(record.values, record.number, self.layout)
             except LineError as error:
-                self._problems.add_all(self._path, record.line, error.messages, record=record.record)
                 sample_id = ErrorCollector().call(self.layout.get_id, record.values, record.number)
-                if sample_id is not None and self.unique_ids.is_new(sample_id, record.line, record=record.record):
-                    self._problems.unreadable_ids.add(sample_id)
+                self._problems.add_record(self._path, record.line, error.messages, sample_id, record=record.record)
 
 
 def _read_samples(
@@ -680,7 +673,7 @@ def _read_samples(
 ) -> Iterator[ParsedSample]:
     file = _RecordFile(columns, path, problems, named=named)
     for record, sample in file.parse(file.records, parse_record_sample):
-        if file.unique_ids.is_new(sample.sample_id, record.line, record=record.record):
+        if problems.is_new(path, sample.sample_id, record.line, record=record.record):
             yield ParsedSample(record.line, sample, record.record)
 
 
@@ -692,9 +685,10 @@ def _read_outputs(
     filled: set[str] = set()
     if file.is_table:
         records = list(records)
-        filled = {name for record in records for name, value in record.values.items() if value is not None}
+        for record in records:
+            filled |= {name for name, value in record.values.items() if value is not None}
     for record, (sample_id, found) in file.parse(records, parse_record_output):
-        if not file.unique_ids.is_new(sample_id, record.line, record=record.record) or found is None:
+        if not problems.is_new(path, sample_id, record.line, record=record.record) or found is None:
             continue
         output, has_retrieved = found
         columns = file.layout.columns
@@ -790,7 +784,3 @@ def _recognise_file(path: Path, options: Mapping[str, Any]) -> RecordColumns:
     if found is None:
         raise DataFileError(path, None, head.describe())
     return replace(found, **options)
-
-
-for _name in TABLE_NAMES:
-    register_table(_name, table_format(name=_name))

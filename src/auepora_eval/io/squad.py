@@ -20,7 +20,6 @@ from .problems import (
     ParsedSample,
     Problems,
     RowSchema,
-    UniqueIds,
     find_struct_problems,
     first_invalid_value,
     quote_text,
@@ -62,7 +61,6 @@ class _File(msgspec.Struct, Generic[InnerT]):
 
 def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the questions of a file as samples; their paragraph is the relevant document and the cluster."""
-    unique_ids = UniqueIds(path, problems)
     paragraphs: Counter[str] = Counter()
 
     def decode(kind: Any, data: Any, place: str) -> Any:
@@ -92,7 +90,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
             doc_id = f"{article.title}#{number}" if article.title else text_id(paragraph.context)
             for q, raw_question in enumerate(paragraph.qas, start=1):
                 question = decode(_Question, raw_question, f"{place}, question {q}: ")
-                if question is not None and unique_ids.is_new(question.id, None, hint=f" ({place}, question {q})"):
+                if question is not None and problems.is_new(path, question.id, hint=f" ({place}, question {q})"):
                     yield ParsedSample(None, _sample(question, Document(doc_id, paragraph.context)))
 
 
@@ -110,7 +108,6 @@ def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
 
 def iter_predictions(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the predictions of a file, ``{id: text}``, as outputs of a system without retrieval."""
-    unique_ids = UniqueIds(path, problems)
     data = read_bytes(path, is_document=True)
     try:
         pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may be repeated
@@ -124,7 +121,7 @@ def iter_predictions(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         problem = _prediction_problem(sample_id, text)
         if problem is not None:
             problems.add(path, None, problem)
-        elif unique_ids.is_new(sample_id, None):
+        elif problems.is_new(path, sample_id):
             yield ParsedOutput(None, sample_id, SystemOutputs([], Response(text)), has_retrieved=False)
 
 

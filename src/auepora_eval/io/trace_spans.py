@@ -171,7 +171,8 @@ def _parse_document(item: Any, name: str, rank: int) -> RetrievedDocument:
 
 def get_first(node: Any, *paths: str) -> Any:
     """Return the value at the first path that has one."""
-    return next((value for value in (get_path(node, path) for path in paths) if value is not None), None)
+    values = (get_path(node, path) for path in paths)
+    return next((value for value in values if value is not None), None)
 
 
 def _first_text(node: Any, paths: Sequence[str]) -> str:
@@ -447,8 +448,9 @@ def _records(value: Any, errors: ErrorCollector) -> Iterator[Mapping[str, Any]]:
         raise LineError("each line must be a span, or an OTLP bundle of spans: a JSON object")
     if bundle := next((name for name in ("resourceSpans", "resource_spans") if name in value), None):
         for resource in _objects(value, bundle, errors):
-            for scope in (scope for name in _SCOPES for scope in _objects(resource, name, errors)):
-                yield from _objects(scope, "spans", errors)
+            for name in _SCOPES:
+                for scope in _objects(resource, name, errors):
+                    yield from _objects(scope, "spans", errors)
         return
     page = next((name for name in ("data", "spans") if isinstance(value.get(name), list)), None)
     if page is not None and _id(value, _TRACE) is None:
@@ -538,7 +540,8 @@ def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _attribute_id(attributes: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((value for value in (parse_id(get_path(attributes, name), name) for name in names) if value), None)
+    ids = (parse_id(get_path(attributes, name), name) for name in names)
+    return next((value for value in ids if value), None)
 
 
 def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:

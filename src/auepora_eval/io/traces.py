@@ -16,7 +16,7 @@ from typing import Any
 from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..features.usage import sum_usage, usage_of_models
 from .formats import Format, looks_like_traces, register_format
-from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .problems import ParsedOutput, ParsedSample, Problems
 from .trace_spans import NANOSECONDS_PER_SECOND, TraceSpan, read_spans
 
 
@@ -53,28 +53,26 @@ class _Trace:
 
 def read_trace_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the query of each trace as a sample to annotate."""
-    unique_ids = UniqueIds(path, problems)
     for trace in _read_traces(path, problems):
         line, record, query = trace.entry.line, trace.entry.record, trace.query
         if query is None:
             sources = "'input.value', a retriever's query nor a user's message"
             message = f"trace {trace.trace_id!r} has no query: there is neither {sources}"
             problems.add(path, line, message, record=record)
-        elif unique_ids.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+        elif problems.is_new(path, trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             conversation = trace.root.conversation or trace.entry.conversation
             yield ParsedSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation), record)
 
 
 def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the output of each trace."""
-    unique_ids = UniqueIds(path, problems)
     traces = _read_traces(path, problems)
     # An agent may answer without a search, and then its ranking is empty; a file without any search is that of a
     # system without retrieval.
     has_retrieved = any(trace.searches for trace in traces)
     for trace in traces:
         line, record = trace.entry.line, trace.entry.record
-        if unique_ids.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+        if problems.is_new(path, trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             yield ParsedOutput(line, trace.sample_id, _output(trace), has_retrieved, record)
 
 
@@ -111,9 +109,9 @@ def _documents(call: Sequence[TraceSpan]) -> list[RetrievedDocument]:
 
 
 def _response(trace: _Trace) -> Response | None:
-    for text in (trace.entry.answer, *(span.answer for call in reversed(trace.models) for span in call)):
-        if text is not None:
-            return Response(text)
+    for span in [trace.entry, *chain.from_iterable(reversed(trace.models))]:
+        if span.answer is not None:
+            return Response(span.answer)
     structured = trace.entry.structured
     if structured is None or not trace.models:
         return None
@@ -153,9 +151,12 @@ def _step(call: Sequence[TraceSpan]) -> dict[str, Any]:
 
 def _usage(trace: _Trace) -> dict[str, Any]:
     """Sum the usage of the model calls; a call without usage counts as its nested calls."""
-    spans = [span for call in trace.models for span in (call[:1] if call[0].usage else call[1:]) if span.usage]
+    spans: list[TraceSpan] = []
+    for call in trace.models:
+        spans += call[:1] if call[0].usage else [span for span in call[1:] if span.usage]
     reports: list[dict[str, Any]] = [{**span.usage, "model": span.model} for span in spans] or [trace.entry.usage]
-    models = {span.model: None for call in trace.models for span in call if span.model is not None}
+    calls = chain.from_iterable(trace.models)
+    models = {span.model: None for span in calls if span.model is not None}
     parts = usage_of_models(reports) if len(models) > 1 else {}
     return {**sum_usage(reports), "models": list(models), **parts} if models else sum_usage(reports)
 
@@ -197,9 +198,8 @@ def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
     entry = root
     if not root.kind and root.query is None and root.answer is None:
         entry = next((call[0] for call in _outermost_calls(spans, lambda span: bool(span.kind))), root)
-    judging = {
-        id(span) for call in _outermost_calls(spans, lambda span: span.kind == "evaluator", whole=True) for span in call
-    }
+    judges = _outermost_calls(spans, lambda span: span.kind == "evaluator", whole=True)
+    judging = {id(span) for span in chain.from_iterable(judges)}
     spans = [span for span in spans if id(span) not in judging]
     return _Trace(
         trace_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ..core.conventions import Conventions
 from ..core.dataset import InMemoryDataset
@@ -18,6 +19,8 @@ from ..core.results import Results
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..engine.evaluate import Metrics, evaluate_hits, evaluate_rankings
 from ..errors import DataFileError, DuplicateIdError
+from ..features.hits import GoldPositions, PrecomputedHits
+from ..features.rankings import HIGHEST_LEVEL
 from ..runtime.files import plain_stem, read_bytes, read_lines, write_lines
 from ..runtime.processes import gc_paused
 from .codec import ErrorCollector, Id, LineError, encode_output, encode_outputs
@@ -28,28 +31,36 @@ from .problems import (
     ParsedSample,
     Problems,
     RowSchema,
-    UniqueIds,
     find_struct_problems,
     quote_text,
     value_problem,
 )
 from .tables import read_records
 from .trec import (
+    QRELS,
+    RUN,
+    Ints,
+    LineOrder,
     Reader,
+    TextColumn,
+    TrecLines,
+    Words,
     judged_documents,
+    judgements,
     load_qrels,
     load_run,
     load_scored_run,
     queries_without_judgements,
+    rankings,
+    read_columns,
     require_common_query,
     save_qrels,
     save_run,
+    sort_lines,
     trec_rankings,
     use_arrow,
     without_comments,
 )
-from .trec_arrow import find_gold, read_columns, read_qrels
-from .trec_columns import RUN
 
 
 def load_trec_dataset(
@@ -183,7 +194,7 @@ def evaluate_trec(
 ) -> Results:
     """Score a TREC run against TREC qrels, as ``evaluate_rankings`` would.
 
-    If Arrow reads both files (extra ``parquet``), documents are compared as columns without creating Python strings.
+    Documents are compared as columns, without a Python string for each line, unless a file has to be read line by line.
 
     Args:
         qrels: Judgements in TREC format.
@@ -204,25 +215,21 @@ def evaluate_trec(
 def read_trec(qrels: str | Path, run: str | Path, *, reader: Reader = "auto") -> TrecRankings:
     """Read the two files, and find the queries that only one of them has."""
     qrels, run = Path(qrels), Path(run)
-    if use_arrow(reader, qrels, run) and (columns := _read_with_arrow(qrels, run)) is not None:
-        return columns
-    levels, rankings = load_qrels(qrels, reader=reader), load_run(run, reader=reader)
-    ids, gold, ranked = trec_rankings(levels, rankings)
-    return _build_trec_rankings(levels, rankings, run, partial(evaluate_rankings, gold, ranked, ids=ids))
-
-
-def _read_with_arrow(qrels: Path, run: Path) -> TrecRankings | None:
-    """Read the two files as columns of Arrow; ``None`` if they have to be read as strings."""
+    by_arrow = use_arrow(reader, qrels, run)
     with gc_paused(), ThreadPoolExecutor(_THREADS) as pool:
         run_data = pool.submit(read_bytes, run)
-        judged = read_qrels(without_comments(read_bytes(qrels)), pool)
-        lines = None if judged is None else read_columns(run_data.result(), RUN)
-        if judged is None or lines is None:
-            return None
-        levels, returned = dict.fromkeys(judged.lines.queries), dict.fromkeys(lines.queries)
-        require_common_query(levels, returned)
-        found = find_gold(judged, lines, pool)
-        return None if found is None else _build_trec_rankings(levels, returned, run, partial(evaluate_hits, found))
+        judged = read_columns(without_comments(read_bytes(qrels)), QRELS, by_arrow=by_arrow)
+        lines = read_columns(run_data.result(), RUN, by_arrow=by_arrow)
+        if judged is not None and lines is not None:
+            levels, returned = dict.fromkeys(judged.queries), dict.fromkeys(lines.queries)
+            require_common_query(levels, returned)
+            hits = find_gold(judged, lines, pool)
+            if hits is not None:
+                return _build_trec_rankings(levels, returned, run, partial(evaluate_hits, hits))
+    judgements_by_query, rankings_by_query = load_qrels(qrels, reader=reader), load_run(run, reader=reader)
+    ids, gold, ranked = trec_rankings(judgements_by_query, rankings_by_query)
+    evaluate = partial(evaluate_rankings, gold, ranked, ids=ids)
+    return _build_trec_rankings(judgements_by_query, rankings_by_query, run, evaluate)
 
 
 def _build_trec_rankings(
@@ -235,6 +242,161 @@ def _build_trec_rankings(
         run,
         evaluate,
     )
+
+
+# --- gold documents in a run, found by hashes of query and document, without a string per line ------------------------
+
+
+_QUERY_FACTOR = np.uint64(0x5851F42D4C957F2D)
+"""Distributes the query numbers over all 64 bits."""
+_SLOTS_PER_PAIR = 32
+_MAX_SLOT_BITS = 22
+
+
+def hash_pairs(queries: Ints, docs: TextColumn, pool: Executor) -> Words:
+    """Return a hash for each line, equal for equal pairs. Collisions are possible but rare."""
+    keys = docs.hashes(pool)
+    keys += queries.view(np.uint64) * _QUERY_FACTOR
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPairs:
+    """The judged documents of all queries, each once: by query, then in file order."""
+
+    lines: Ints
+    """The line of each pair."""
+    queries: Ints
+    levels: Ints
+    _keys: Words
+    """The keys in ascending order."""
+    _numbers: Ints
+    """The number of the pair of each key."""
+
+    def match(self, keys: Words) -> tuple[Ints, Ints]:
+        """Return the positions of the keys of judged pairs, and the numbers of these pairs."""
+        # Most keys belong to no judged pair: a table of their leading bits excludes them without a search.
+        bits = min((len(self._keys) * _SLOTS_PER_PAIR).bit_length(), _MAX_SLOT_BITS)
+        shift = np.uint64(64 - bits)
+        taken = np.zeros(1 << bits, dtype=np.bool_)
+        taken[self._keys >> shift] = True
+        positions = np.flatnonzero(taken.take((keys >> shift).view(np.int64)))
+        candidates = keys[positions]
+        nearest = np.minimum(np.searchsorted(self._keys, candidates), len(self._keys) - 1)
+        same = self._keys[nearest] == candidates
+        return positions[same], self._numbers[nearest[same]]
+
+
+def collect_gold_pairs(queries: Ints, docs: TextColumn, levels: Ints, pool: Executor) -> GoldPairs | None:
+    """Return the judged pairs of some lines; ``None`` if two keys collide. Of several levels the highest counts."""
+    keys = hash_pairs(queries, docs, pool)
+    order = np.argsort(keys)
+    ordered = keys[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+    if len(again):
+        order = np.lexsort((-levels, keys))
+        first, second = order[again - 1], order[again]
+        if (queries[first] != queries[second]).any() or not docs.equal(first, docs, second):
+            return None
+        order = np.delete(order, again)
+    lines = np.sort(order)
+    lines = lines[np.argsort(queries[lines], kind="stable")]
+    number = np.empty(len(queries), dtype=np.int64)
+    number[lines] = np.arange(len(lines))
+    return GoldPairs(lines, queries[lines], levels[lines], keys[order], number[order])
+
+
+def find_gold(qrels: TrecLines, run: TrecLines, pool: Executor) -> PrecomputedHits | None:
+    """Find the ranks of gold for the queries of the qrels; ``None`` if hashes collide or a level is too large."""
+    ordering = pool.submit(sort_lines, run)
+    queries = qrels.queries
+    gold = collect_gold_pairs(qrels.rows, qrels.docs, qrels.values, pool)
+    if gold is None or max(int(gold.levels.max()), -int(gold.levels.min())) > HIGHEST_LEVEL:
+        return None
+    number_of = {query: number for number, query in enumerate(queries)}
+    # Queries without judgements get numbers above those of the qrels.
+    of_run = np.array(
+        [number_of.get(query, new) for new, query in enumerate(run.queries, len(number_of))], dtype=np.int64
+    )
+    keys = hash_pairs(of_run[run.rows], run.docs, pool)
+    distinct = pool.submit(_all_distinct, keys)
+    lines, numbers = gold.match(keys)
+    if (of_run[run.rows[lines]] != gold.queries[numbers]).any():
+        return None
+    if not run.docs.equal(lines, qrels.docs, gold.lines[numbers]):
+        return None
+    order = ordering.result()
+    at, numbers = _positions_in_order(order, lines, numbers, len(keys))
+    rank = _break_ties(at, order, run.docs) - order.starts[run.rows[order.lines_at(at)]]
+    returned, judged = np.zeros(len(queries), dtype=np.int64), of_run < len(queries)
+    returned[of_run[judged]] = order.counts[judged]
+    found = _build_hits(gold, numbers, rank, returned)
+    return PrecomputedHits(
+        queries, found, partial(_all_levels, qrels), partial(_all_rankings, queries, run), distinct.result()
+    )
+
+
+def _all_distinct(keys: Words) -> bool:
+    """Whether no query of the run has a repeated document, by hash; may be false although all are distinct."""
+    ordered = np.sort(keys)
+    return not (ordered[1:] == ordered[:-1]).any()
+
+
+def _positions_in_order(order: LineOrder, lines: Ints, numbers: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return the ascending positions of these lines in the order of all lines, and the number of each."""
+    if order.lines is None:
+        return lines, numbers
+    number = np.full(count, -1, dtype=np.int64)
+    number[lines] = numbers
+    ordered = number[order.lines]
+    positions = np.flatnonzero(ordered >= 0)
+    return positions, ordered[positions]
+
+
+def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> GoldPositions:
+    """Return the hits: judged pairs by their number, and the rank of each."""
+    query = gold.queries[number]
+    by_rank = np.argsort(query * (rank.max(initial=0) + 1) + rank)
+    query, rank, number = query[by_rank], rank[by_rank], number[by_rank]
+    first = np.sort(np.unique(number, return_index=True)[1])  # a repeated document counts once
+    return GoldPositions(
+        row=query[first],
+        rank=rank[first],
+        level=gold.levels[number[first]],
+        returned=returned,
+        annotated=np.ones(len(returned), dtype=np.bool_),
+        gold_count=np.bincount(gold.queries, minlength=len(returned)),
+        gold_level=gold.levels,
+    )
+
+
+def _break_ties(at: Ints, order: LineOrder, docs: TextColumn) -> Ints:
+    """Return positions in the order of lines, with each range of ties sorted by document id descending."""
+    starts, stops = order.ties
+    if not len(starts) or not len(at):
+        return at
+    tie_range = np.maximum(np.searchsorted(starts, at, side="right") - 1, 0)
+    inside = (at >= starts[tie_range]) & (at < stops[tie_range])
+    used, own = np.unique(tie_range[inside], return_inverse=True)  # ranges that contain a hit
+    begin, counts = starts[used], (stops - starts)[used]
+    placed = docs.descending(order.lines_at(_expand_ranges(begin, counts)), np.repeat(begin, counts))
+    moved = at.copy()
+    moved[inside] = placed[at[inside] - begin[own] + (np.cumsum(counts) - counts)[own]]
+    return moved
+
+
+def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
+    """Return all positions: ``counts`` consecutive ones from each start."""
+    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+
+
+def _all_levels(qrels: TrecLines) -> list[dict[str, int]]:
+    return list(judgements(qrels).values())
+
+
+def _all_rankings(queries: list[str], run: TrecLines) -> list[list[str]]:
+    by_query: Mapping[str, list[str]] = rankings(run)
+    return [by_query.get(query, []) for query in queries]
 
 
 # --- answers of the TREC RAG track: sentences that cite a list of references by index, a topic per line --------------
@@ -257,16 +419,13 @@ class _AnswerRow(msgspec.Struct):
 
 def iter_answers(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the answers of a file as outputs: the references are the retrieved documents, in their order."""
-    unique_ids = UniqueIds(path, problems)
     for record in read_records(path, problems):
         try:
             sample_id, output = _output(record.values)
         except LineError as error:
-            problems.add_all(path, record.line, error.messages, record=record.record)
-            if (topic := _topic_id(record.values)) and unique_ids.is_new(topic, record.line, record=record.record):
-                problems.unreadable_ids.add(topic)
+            problems.add_record(path, record.line, error.messages, _topic_id(record.values), record=record.record)
             continue
-        if unique_ids.is_new(sample_id, record.line, record=record.record):
+        if problems.is_new(path, sample_id, record.line, record=record.record):
             yield ParsedOutput(record.line, sample_id, output, record=record.record)
 
 
@@ -279,13 +438,11 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
         raise LineError(*messages) from error
     errors = ErrorCollector()
     topic = errors.call(_require_topic_id, values)
-    cited = [
-        errors.call_each(
-            _resolve_citation,
-            [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(sentence.citations)],
-        )
-        for i, sentence in enumerate(row.answer)
-    ]
+    cited: list[list[str]] = []
+    for place, sentence in enumerate(row.answer):
+        path = f"answer[{place}].citations"
+        citations = [(cited_id, row.references, f"{path}[{n}]") for n, cited_id in enumerate(sentence.citations)]
+        cited.append(errors.call_each(_resolve_citation, citations))
     errors.raise_errors()
     sentences = [{"text": sentence.text, "citations": ids} for sentence, ids in zip(row.answer, cited, strict=True)]
     return str(topic), SystemOutputs(
@@ -329,7 +486,7 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
     if output.response is None:
         raise LineError("it has no response")
     row = msgspec.json.decode(encode_output(sample_id, output))  # values that are not JSON raise the usual error
-    references = [item["doc"] if isinstance(item["doc"], str) else item["doc"]["doc_id"] for item in row["retrieved"]]
+    references = [item.doc.doc_id for item in output.retrieved]
     indexes = {doc_id: index for index, doc_id in reversed(list(enumerate(references)))}
     response = row["response"]
     sentences = response.get("sentences")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -119,7 +120,7 @@ def _conflicting_levels(sample: EvaluationSample) -> dict[str, list[int]]:
     levels: dict[str, list[Any]] = {}
     for document in sample.relevant_docs or ():
         levels.setdefault(document.doc_id, []).append(document.metadata.get("relevance", 1))
-    return {doc_id: some for doc_id, some in levels.items() if any(level != some[0] for level in some)}
+    return {doc_id: some for doc_id, some in levels.items() if some.count(some[0]) < len(some)}
 
 
 def _check_variant(
@@ -202,7 +203,8 @@ def _first_duplicate(ids: Sequence[str]) -> str | None:
 def output_warnings(path: Path, outputs: Sequence[ParsedOutput], *, repeats: bool = True) -> list[Problem]:
     """Return warnings about outputs; with ``repeats``, also about repeated documents."""
     found = DataWarnings()
-    some_have_text = any(item.doc.text for read in outputs for item in read.output.retrieved)
+    ranked = chain.from_iterable(read.output.retrieved for read in outputs)
+    some_have_text = any(item.doc.text for item in ranked)
     for read in outputs:
         output, warn = read.output, partial(found.add, path=path, line=read.line, record=read.record)
         ranks = [item.rank for item in output.retrieved]
@@ -313,10 +315,11 @@ class ParsedFile(Generic[RecordT]):
     found: Problems
 
     @property
-    def has_unidentified(self) -> bool:
-        """Whether there are invalid records without a readable id."""
-        found = self.found
-        return len({(problem.line, problem.record) for problem in found.found}) > len(found.unreadable_ids)
+    def unidentified_note(self) -> str:
+        """A clause for an id that is missing, where there are invalid records without a readable id."""
+        invalid = {(problem.line, problem.record) for problem in self.found.found}
+        is_possible = len(invalid) > len(self.found.unreadable_ids)
+        return " (unless it is in a record that cannot be read)" if is_possible else ""
 
 
 def fill_from_corpus(
@@ -619,10 +622,7 @@ def _unmatched_ids(
     except AueporaError as error:
         outputs.found.add_error(outputs.path, error)
         return [], outputs.found.found[-1:]
-    no_output, no_sample = (
-        " (unless it is in a record that cannot be read)" if file.has_unidentified else ""
-        for file in (outputs, samples)
-    )
+    no_output, no_sample = outputs.unidentified_note, samples.unidentified_note
     near = missing if 0 < len(missing) <= MAX_SUGGESTIONS and len(unknown) <= MAX_SUGGESTIONS else {}
     return (
         [
@@ -644,12 +644,10 @@ def _unmatched_ids(
 
 def _sort_problems(lists: list[list[Problem]]) -> list[Problem]:
     """Sort the problems of each file by line, without duplicates: a record may be read for both roles."""
-    ordered = [
-        problem
-        for some in lists
-        for problem in sorted(some, key=lambda problem: (problem.line or 0, problem.record or 0))
-    ]
-    return list(dict.fromkeys(ordered))
+    ordered: dict[Problem, None] = {}
+    for problems in lists:
+        ordered |= dict.fromkeys(sorted(problems, key=lambda problem: (problem.line or 0, problem.record or 0)))
+    return list(ordered)
 
 
 def _problem_to_dict(problem: Problem) -> Mapping[str, Any]:

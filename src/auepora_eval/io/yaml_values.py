@@ -10,7 +10,7 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from .problems import TOO_DEEP, quote_text
+from .problems import TOO_DEEP, join_key, quote_text
 
 # The loaders of PyYAML lose line numbers, accept repeated keys and crash on deep nesting. Here YAML is parsed to a tree
 # of nodes, and nodes are converted to JSON types: strings, numbers, booleans, null, lists, objects.
@@ -95,9 +95,15 @@ def scalar_text(node: YamlNode) -> str | None:
 
 
 class YamlValues:
-    """Converts the nodes of one document to values."""
+    """Converts the nodes of one document to values, and records where they are."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, largest: float = math.inf) -> None:
+        """``largest``: the largest integer that is read."""
+        self._largest = largest
+        self.lines: dict[str, int] = {}
+        """The line of each value and key by its path."""
+        self.written: dict[str, str] = {}
+        """The literals of scalars that are not strings, by path."""
         self._remaining = _MAX_EXPANSION * size + 1000
         self._open: list[YamlNode] = []
         self._scalars = SafeConstructor()
@@ -133,6 +139,7 @@ class YamlValues:
         if any(outer is node for outer in self._open):
             raise YamlError(node_line(node), f"field {quote_text(path)} contains itself")
         self._open.append(node)
+        self.lines.setdefault(path, node_line(node))
         value = self._value(node, path)
         self._open.pop()
         return value
@@ -142,7 +149,12 @@ class YamlValues:
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
             return [self.value(item, f"{path}[{index}]") for index, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
-            return {key: self.value(item, f"{path}.{key}") for key, _, item in self.pairs(node)}
+            found = {}
+            for key, key_node, item in self.pairs(node):
+                inner = join_key(path, key)
+                self.lines.setdefault(inner, node_line(key_node))
+                found[key] = self.value(item, inner)
+            return found
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         raise self._unsupported_tag(node, path)
@@ -150,6 +162,7 @@ class YamlValues:
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
         if node.tag in (f"{_TAG}str", f"{_TAG}timestamp"):
             return node.value
+        self.written[path] = scalar_text(node) or "null"
         kind = node.tag.removeprefix(_TAG)
         if kind == "null":
             return None
@@ -168,6 +181,8 @@ class YamlValues:
             ) from error
         if isinstance(value, float) and not math.isfinite(value):
             raise YamlError(node_line(node), f"field {quote_text(path)} is {node.value}; numbers must be finite")
+        if isinstance(value, int) and abs(value) > self._largest:
+            raise YamlError(node_line(node), f"field {quote_text(path)} is too large a number")
         return value
 
     def _unsupported_tag(self, node: YamlNode, path: str) -> YamlError:

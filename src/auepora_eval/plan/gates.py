@@ -157,8 +157,10 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIGN_TYPOS = {"=>": ">=", "=<": "<="}
 
 
-def parse_gate(text: str) -> Gate:
-    """Parse a gate; a ``BadValueError`` gives the position and the reason of a syntax error."""
+def parse_gate(text: str | Gate) -> Gate:
+    """Parse a gate, unless it is one; a ``BadValueError`` gives the position and the reason of a syntax error."""
+    if isinstance(text, Gate):
+        return text
     if not isinstance(text, str):
         raise BadTypeError(f"a gate is a string such as 'recall@5 >= 0.80', not {text!r}")
     if not text.strip():
@@ -168,7 +170,7 @@ def parse_gate(text: str) -> Gate:
 
 def parse_gates(texts: Iterable[str | Gate]) -> list[Gate]:
     """Parse gates; ``Gate`` objects are kept. Two gates on the same coverage are an error."""
-    gates = [text if isinstance(text, Gate) else parse_gate(text) for text in texts]
+    gates = [parse_gate(text) for text in texts]
     covered: dict[str | None, str] = {}
     for gate in gates:
         if isinstance(gate, CoverageGate):

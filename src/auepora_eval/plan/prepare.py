@@ -375,15 +375,7 @@ def prepare_with_findings(
             plan, findings, metrics, "system.http.response has no path to; add its path in the reply"
         )
     scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(list(samples))) or samples
-    # metrics that would skip every sample, whatever the system returns
-    inapplicable = [
-        metric.name
-        for metric in metrics or ()
-        if isinstance(metric, BatchMetric)
-        and type(metric).is_applicable is not BatchMetric.is_applicable
-        and scored
-        and not any(metric.is_applicable(sample, OUTPUT_WITH_VECTORS) for sample in scored)
-    ]
+    inapplicable = [metric.name for metric in metrics or () if _skips_every_sample(metric, scored)]
     if metrics and len(inapplicable) == len(metrics):  # all calls would be wasted
         findings.add("metrics", f"no sample has anything for {', '.join(inapplicable)}: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
@@ -423,6 +415,13 @@ def prepare_with_findings(
         outputs=outputs,
         warnings=warnings,
     )
+
+
+def _skips_every_sample(metric: Metric, samples: Sequence[EvaluationSample]) -> bool:
+    """Whether a metric would skip every sample, whatever the system returns."""
+    if not isinstance(metric, BatchMetric) or type(metric).is_applicable is BatchMetric.is_applicable:
+        return False
+    return bool(samples) and not any(metric.is_applicable(sample, OUTPUT_WITH_VECTORS) for sample in samples)
 
 
 def _with_resources(

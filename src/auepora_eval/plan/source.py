@@ -6,17 +6,15 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
-import yaml
-
 from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
-from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text
-from ..io.yaml_values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
+from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text, walk_json
+from ..io.yaml_values import YamlError, YamlValues, parse_yaml
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
@@ -35,10 +33,8 @@ PLAN_KEYS = (
     "version", "name", "dataset", "outputs", "system", "conventions", "gold", "primary", "guardrails", "resources",
     "targets", "metrics", "slices", "run", "scoring", "judge", "store", "report", "gates", "sweep",
 )  # fmt: skip
-SUFFIXES = (".yaml", ".yml", ".toml", ".json")
-MAX_VALUES = 100_000
-"""Maximum number of values of a plan, including those repeated by aliases."""
 MAX_INTEGER = 2**63 - 1
+SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 
 _KEY_SEPARATOR = re.compile(r"(?<!\\)\.")
 _CONFIG_SECTIONS = ("outputs.config.", "system.config.")
@@ -156,43 +152,11 @@ def _kind(value: object) -> str:
 def _from_yaml(path: Path, data: bytes) -> PlanSource:
     try:
         root = parse_yaml(data)
-        walk = _YamlWalker(len(data))
+        walk = YamlValues(len(data), largest=MAX_INTEGER)
         values = None if root is None else walk.value(root, "")
     except YamlError as error:
         raise PlanError(path, error.line, "", error.message) from error
     return PlanSource(path, values, walk.lines, walk.written)  # type: ignore[arg-type]  # checked by the caller
-
-
-class _YamlWalker:
-    """Converts the nodes of a YAML document to values, and records their lines."""
-
-    def __init__(self, size: int) -> None:
-        self.lines: dict[str, int] = {}
-        self.written: dict[str, str] = {}
-        self._values = YamlValues(size)
-        self._left = MAX_VALUES
-
-    def value(self, node: Any, path: str) -> Any:
-        """The value of a node."""
-        self._left -= 1
-        if self._left < 0:
-            raise YamlError(node_line(node), "there are too many values; do aliases repeat too much?")
-        self.lines.setdefault(path, node_line(node))
-        if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
-            mapping = {}
-            for key, key_node, item in self._values.pairs(node):
-                inner = f"{path}.{key}" if path else key
-                self.lines.setdefault(inner, node_line(key_node))
-                mapping[key] = self.value(item, inner)
-            return mapping
-        if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
-            return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
-        value = self._values.value(node, path)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
-            raise YamlError(node_line(node), f"field {quote_text(path)} is too large a number")
-        if not isinstance(value, str):
-            self.written[path] = scalar_text(node) or "null"
-        return value
 
 
 # ---------------------------------------------------------------------------------------------------------------- TOML
@@ -257,12 +221,10 @@ def _from_json(path: Path, data: bytes) -> PlanSource:
     values = _json_value(values, path)
     try:
         # JSON is nearly always valid YAML, whose nodes have lines; otherwise there are no lines.
-        root = parse_yaml(data)
-        walk = _YamlWalker(len(data))
-        walk.value(root, "")
-    except YamlError:
-        return PlanSource(path, values)
-    return PlanSource(path, values, walk.lines)
+        lines = _from_yaml(path, data).lines
+    except PlanError:
+        lines = {}
+    return PlanSource(path, values, lines)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -598,8 +560,9 @@ class PlanSection:
                 used, stored = section.read(plain)
             return (None, None) if len(self.findings.errors) > before else (plain(**used), stored)
         if get_origin(plain) is Mapping and isinstance(value, Mapping):
-            pairs = {name: self._item(join_key(key, name), plain, name, inner) for name, inner in value.items()}
-            used, stored = ({name: pair[place] for name, pair in pairs.items()} for place in (0, 1))
+            used, stored = {}, {}
+            for name, inner in value.items():
+                used[name], stored[name] = self._item(join_key(key, name), plain, name, inner)
         else:
             if problem := self._problem(key, plain, value, or_null=is_optional(hint)):
                 self.findings.add(key, problem)
@@ -707,13 +670,17 @@ PlanPath = Annotated[Path, Check(path_problem), InFolder()]
 
 _NAMED_SECRETS = ("system", "outputs", "resources")
 """Sections in which secrets are detected by the name of their key."""
+_LIST_PLACES = re.compile(r"(\[\d+\])+$")
 _PLACEHOLDERS = {"", "dummy", "empty", "none", "unused"}
 """Placeholders for a key that is not needed."""
 
 
 def find_literal_secrets(findings: Findings) -> None:
     """Add an error for every literal secret in the plan. No message contains it."""
-    for key, name, value in _scalars(findings.source.values, ""):
+    for key, value, _, place in walk_json(findings.source.values):
+        name = _LIST_PLACES.sub("", key).rpartition(".")[2]  # the nearest key around it
+        if place is None or isinstance(value, dict | list):
+            continue
         if isinstance(value, str) and _has_password(value):
             findings.add(key, "there is a password in the address; write ${NAME} in its place and set that variable")
         elif isinstance(value, str) and (parameter := _secret_parameter(value)) is not None:
@@ -727,18 +694,6 @@ def find_literal_secrets(findings: Findings) -> None:
                 f"write ${{{_variable(name)}}} and set that variable",
             )
     _find_in_command(findings)
-
-
-def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Every scalar value with its path and the nearest key around it."""
-    if isinstance(value, Mapping):
-        for inner, item in value.items():
-            yield from _scalars(item, join_key(key, inner), inner)
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _scalars(item, f"{key}[{place}]", name)
-    else:
-        yield key, name, value
 
 
 def _is_named_secret(key: str, name: str, value: Any) -> bool:

@@ -156,7 +156,11 @@ def _for_purpose(targets: Sequence[TargetSupport], purpose: Purpose) -> list[Tar
     for target in targets:
         usual |= {spec.partition("@")[0].partition("[")[0]: spec for spec in usual_specs(target.metrics)}
     chosen = [usual[name] for name in _BY_PURPOSE[purpose].split() if name in usual][:MAX_METRICS]
-    return [replace(target, metrics=tuple(spec for spec in target.metrics if spec in chosen)) for target in targets]
+    return [_with_metrics(target, chosen) for target in targets]
+
+
+def _with_metrics(target: TargetSupport, chosen: Collection[str]) -> TargetSupport:
+    return replace(target, metrics=tuple(spec for spec in target.metrics if spec in chosen))
 
 
 _HEADER = """\
@@ -307,7 +311,9 @@ def _primary(targets: Sequence[TargetSupport], chance: float, *, secondary: bool
 
 def _guardrails(targets: Sequence[TargetSupport]) -> str:
     """Margins for the metrics that must not get worse."""
-    listed = {spec for target in targets for spec in usual_specs(target.metrics)}
+    listed: set[str] = set()
+    for target in targets:
+        listed.update(usual_specs(target.metrics))
     found = [f"{name}: {margin:g}" for name, margin in _GUARDRAILS.items() if name in listed]
     if not found:
         return ""

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b, sha256
-from itertools import chain, islice
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,16 +62,6 @@ class PartFacts:
     """Whether it has samples that no worker survived scoring or no judge judged: they are tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPart:
-    """A part read from its file: metadata and scores."""
-
-    facts: PartFacts
-    scored: ScoredBatch
-    names: tuple[str, ...]
-    """The metrics, in the order in which they were written."""
-
-
 # --- merging of batches ----------------------------------------------------------------------------------------------
 
 
@@ -86,9 +76,10 @@ def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
             notes[message] = before + count, earliest
     known = [batch.members for batch in batches if batch.members is not None]
     assert len(known) in (0, len(batches))
+    scores_of_batches = [batch.scores for batch in batches]
     return ScoredBatch(
         sum(batch.size for batch in batches),
-        [Scores.concat(some) for some in zip(*(batch.scores for batch in batches), strict=True)],
+        [Scores.concat(scores) for scores in zip(*scores_of_batches, strict=True)],
         notes,
         _merge_members(known) if known else None,
     )
@@ -262,37 +253,39 @@ def read_part_facts(path: Path) -> PartFacts | None:
     return None if about is None else PartFacts(**json.loads(about)["facts"])
 
 
-def read_part(path: Path) -> CheckpointPart:
-    """The scores in a part, exactly as written; a file that was changed since is refused."""
+def read_part(path: Path, names: Sequence[str]) -> tuple[PartFacts, ScoredBatch]:
+    """The metadata of a part, and the scores of these metrics, exactly as written.
+
+    A file that was changed since is refused.
+    """
     pa, parquet = load_arrow()
     try:
         table = parquet.read_table(path, use_threads=False, page_checksum_verification=True)
         about = json.loads((table.schema.metadata or {})[_META])
         facts = PartFacts(**about["facts"])
+        groups: dict[tuple[str, str], Rows] = {}
+        for name, values in about["slices"].items():
+            groups |= _group_rows(table, name, values)
         members = BatchMembership(
             size=facts.rows,
             ids=tuple(table.column("sample_id").to_pylist()),
             clustered=about["clustered"],
             families=_families(table),
-            groups={
-                (name, group): rows
-                for name, groups in about["slices"].items()
-                for group, rows in _group_rows(table.column(f"slice.{name}"), groups).items()
-            },
+            groups=groups,
             annotated=frozenset(about["annotated"]),
             gold_sums=about.get("gold_sums", {}),  # parts of earlier versions have none
             failed_outputs=int(table.schema.metadata.get(_FAILED_OUTPUTS, 0)),
         )
-        scores = [_read_scores(table, facts_of_metric) for facts_of_metric in about["metrics"]]
+        scores = {written["name"]: _read_scores(table, written) for written in about["metrics"]}
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise DataFileError(
             path, None, f"cannot be read as a part ({error}); delete it, and it is scored again"
         ) from error
     notes = {message: (int(count), str(first)) for message, (count, first) in about["notes"].items()}
-    scored = ScoredBatch(facts.rows, scores, notes, members)
+    scored = ScoredBatch(facts.rows, list(scores.values()), notes, members)
     if content_digest(scored) != facts.digest:
         raise DataFileError(path, None, "was changed since it was written; delete it, and it is scored again")
-    return CheckpointPart(facts, scored, tuple(facts_of_metric["name"] for facts_of_metric in about["metrics"]))
+    return facts, replace(scored, scores=[scores[name] for name in names])
 
 
 def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:
@@ -333,12 +326,12 @@ def _codes(column: pa.ChunkedArray, names: Sequence[str], *, null: int = -1) -> 
     return np.where(one_array(compute.is_null(column)).to_numpy(zero_copy_only=False), null, there)
 
 
-def _group_rows(column: pa.ChunkedArray, groups: Sequence[str]) -> dict[str, Rows]:
-    lists = one_array(column)
+def _group_rows(table: pa.Table, name: str, groups: Sequence[str]) -> dict[tuple[str, str], Rows]:
+    lists = one_array(table.column(f"slice.{name}"))
     counts = np.diff(lists.offsets.to_numpy())
     rows = np.repeat(np.arange(len(lists), dtype=np.intp), counts)
     codes = _codes(lists.flatten(), groups)
-    return {group: rows[codes == number] for number, group in enumerate(groups)}
+    return {(name, group): rows[codes == number] for number, group in enumerate(groups)}
 
 
 # --- the manifest: which evaluation the folder contains, and the units and digests of its parts ----------------------
@@ -460,13 +453,12 @@ def _differences(key: str, ours: Any, theirs: Any) -> list[str]:
     if ours == theirs:
         return []
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        return [
-            _OTHER_FILES
-            if (key, name) == ("input", "fingerprint")
-            else f"{key} {name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
-            for name in dict.fromkeys([*ours, *theirs])
-            if ours.get(name) != theirs.get(name)
-        ]
+        names = dict.fromkeys([*ours, *theirs])
+        return list(
+            chain.from_iterable(_differences(f"{key} {name}", ours.get(name), theirs.get(name)) for name in names)
+        )
+    if key == "input fingerprint":
+        return [_OTHER_FILES]
     return [f"{key}: {_shown(theirs)} there, {_shown(ours)} here"]
 
 
@@ -597,14 +589,13 @@ class CheckpointExecutor:
     def _read_finished(self, waiting: _Waiting, names: Sequence[str]) -> Iterator[ScoredBatch]:
         while waiting and waiting[0][1]:
             unit, _ = waiting.popleft()
-            part = read_part(self._folder / unit.file)
+            facts, scored = read_part(self._folder / unit.file, names)
             self.read += unit.rows
-            by_name = dict(zip(part.names, part.scored.scores, strict=True))
-            scored = replace(part.scored, scores=[by_name[name] for name in names])  # in the order of these metrics
-            yield self._emit(unit, scored, part.facts)
+            yield self._emit(unit, scored, facts)
 
     def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
-        gave_up = any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)
+        given_up = (scores.with_reason(reason) for scores, reason in product(scored.scores, RETRIED_REASONS))
+        gave_up = any(mask.any() for mask in given_up)
         judged = [scores for scores, metric in zip(scored.scores, metrics, strict=True) if is_judged(metric)]
         # Not judged because the judge was unreachable, or the budget was spent.
         failed = [scores.status == Status.MEASURE_FAILED for scores in judged]

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DataFileError
-from ..io.codec import LineError, SentenceRow, build_sentence, decode_output_line, decode_sample
+from ..io.codec import ID_DECODER, LineError, SentenceRow, build_sentence, decode_output_line, decode_sample
 from ..io.formats import GLOB, LINE_FORMATS, SPLIT_FORMATS, Role
 from ..io.join import resolve_format
 from ..io.parquet import line_of_row, table_schema
@@ -123,7 +123,7 @@ def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool
 def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str | None = None) -> list[InputFile]:
     """The files of a path, a directory, a glob, or several of these, in natural order, all in one format."""
     listed = [given] if isinstance(given, (str, Path)) else list(given)
-    paths = list(dict.fromkeys(path for path_or_folder in listed for path in _paths(path_or_folder)))
+    paths = list(dict.fromkeys(chain.from_iterable(_paths(path) for path in listed)))
     files = [_describe_file(path, role, named) for path in paths]
     for file in files[1:]:
         if file.format != files[0].format:
@@ -159,8 +159,11 @@ def _paths(given: str | Path) -> list[str]:
 
 def _natural(path: str) -> tuple[list[tuple[bool, int, str]], str]:
     """Numbers by size, so that part-2 comes before part-10."""
-    parts = [part for part in re.split(r"(\d+)", path) if part]
-    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts], path
+    parts: list[tuple[bool, int, str]] = []
+    for part in [part for part in re.split(r"(\d+)", path) if part]:
+        number = int(part) if part.isdecimal() else 0
+        parts.append((not part.isdecimal(), number, part))
+    return parts, path
 
 
 def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
@@ -345,7 +348,7 @@ def read_line_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
         return [ParsedSample(number, _build(file, number, decode_sample, line)) for _, number, line in _lines(runs)]
     shape = _shape(file)
     return [
-        ParsedSample(number, _build(file, number, parse_record_sample, values, row + 1, shape))
+        ParsedSample(number, _build(file, number, partial(parse_record_sample, layout=shape), values, row + 1))
         for row, number, values in _objects(runs)
     ]
 
@@ -359,7 +362,7 @@ def read_line_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
         ]
     shape, read = _shape(file), []
     for row, number, values in _objects(runs):
-        sample_id, found = _build(file, number, parse_record_output, values, row + 1, shape)
+        sample_id, found = _build(file, number, partial(parse_record_output, layout=shape), values, row + 1)
         read.append(OptionalOutput(number, sample_id, *(found or (None, False))))
     return read
 
@@ -372,7 +375,7 @@ def line_ids(run: RecordRange, role: Role) -> IdHashes:
         return make_id_hashes([output.sample_id for output in read], absent)
     try:
         ((_, data),) = _data([run])
-        found = _ID_DECODER.decode_lines(data)  # the lines at once, which is several times faster
+        found = ID_DECODER.decode_lines(data)  # the lines at once, which is several times faster
     except (ValueError, RecursionError):
         found = []
     if len(found) == run.count:
@@ -383,18 +386,11 @@ def line_ids(run: RecordRange, role: Role) -> IdHashes:
 
 def _decode_id(file: InputFile, number: int, line: bytes, role: Role) -> str:
     try:
-        return _ID_DECODER.decode(line).sample_id
+        return ID_DECODER.decode(line).sample_id
     except (ValueError, RecursionError):
         if role == "samples":
             return _build(file, number, decode_sample, line).sample_id
         return _build(file, number, decode_output_line, line)[0]
-
-
-class _IdRecord(msgspec.Struct, gc=False):
-    sample_id: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-_ID_DECODER = msgspec.json.Decoder(_IdRecord)
 
 
 def _build(file: InputFile, number: int, make: Callable[..., Built], *given: Any) -> Built:
@@ -707,8 +703,10 @@ def row_ids(run: RecordRange, role: Role) -> IdHashes:
     ids = string_column(_rows([run], ["sample_id"]), "sample_id")
     if ids is None or not all(ids):
         # Reading the rows in full says what is wrong with one.
-        read = read_row_samples([run]) if role == "samples" else read_row_outputs([run])
-        ids = [parsed.sample.sample_id if isinstance(parsed, ParsedSample) else parsed.sample_id for parsed in read]
+        if role == "samples":
+            ids = [read.sample.sample_id for read in read_row_samples([run])]
+        else:
+            ids = [read.sample_id for read in read_row_outputs([run])]
     return make_id_hashes(ids)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Conventions
+from ..core.dataset import LazyDataset
 from ..core.metrics_base import BatchMetric, Metric, is_judged
 from ..core.results import Results
 from ..core.slices import Slice, SliceSpec, parse_slices
@@ -388,22 +389,24 @@ class CountedIds(Sequence[str]):
         return self._first[index]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardedSamples:
-    """The samples of all sources, read from the files by each iteration."""
-
-    sources: Sequence[FileSource]
-
-    def __iter__(self) -> Iterator[EvaluationSample]:
-        for source in self.sources:
-            for parsed in read_samples(source.samples):
-                yield parsed.sample
+def iter_samples(sources: Iterable[FileSource]) -> Iterator[EvaluationSample]:
+    """Read the samples of all sources."""
+    for source in sources:
+        for parsed in read_samples(source.samples):
+            yield parsed.sample
 
 
 @dataclass(frozen=True, slots=True)
 class ShardedInput:
     """Samples and outputs as sources, with their totals and warnings."""
 
+    dataset: str
+    """The paths of the samples, as they were given."""
+    outputs: str
+    """The paths of the outputs."""
+    is_one_file: bool
+    """Whether the outputs are in the files of the samples."""
+    batch_size: int
     sources: Sequence[FileSource]
     total: int
     """How many samples there are."""
@@ -470,6 +473,10 @@ def sharded_sources(
         output_runs = output_index.ranges_of(join.of_batches(bounds))
     runs = zip(samples.ranges_between(bounds), output_runs, strict=True)
     return ShardedInput(
+        dataset=_format_paths(dataset),
+        outputs=_format_paths(dataset if outputs is None else outputs),
+        is_one_file=outputs is None,
+        batch_size=size,
         sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],
         total=samples.total,
         bytes=sum(sample_file.size for sample_file in dict.fromkeys([*sample_files, *output_files])),
@@ -496,8 +503,11 @@ def _answers_only(answers: RecordIndex) -> bool:
 
 
 def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
-    facts = [[(file.path, file.format, file.size, file.mtime) for file in side] for side in (samples, outputs)]
-    return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
+    facts = [(file.path, file.format, file.size, file.mtime) for file in samples]
+    facts_of_outputs = [(file.path, file.format, file.size, file.mtime) for file in outputs]
+    return hashlib.sha256(
+        json.dumps([[facts, facts_of_outputs], batch_size]).encode("utf-8", "surrogateescape")
+    ).hexdigest()
 
 
 # --- the pass over ids, in parallel on the workers of a cluster ------------------------------------------------------
@@ -613,9 +623,9 @@ def evaluate_files(
     """
     rules = Conventions.of(conventions)
     chosen = resolve_metrics(metrics, rules)
+    require_batch_metrics(chosen)
     with make_executor(executor, workers, address) as scoring:
-        split = partial(
-            sharded_input,
+        found = sharded_sources(
             dataset,
             outputs,
             dataset_format=dataset_format,
@@ -623,11 +633,11 @@ def evaluate_files(
             batch_size=batch_size,
             mapper=make_mapper(scoring),
         )
-        found = split(chosen)
         if not chosen:
             batches = (source.read() for source in found.sources)
             chosen = supported_metrics(batches, rules, answers_only=found.answers_only)
-            found = split(chosen)
+        elif found.answers_only:
+            require_retrieved(chosen, found.outputs)
         for message in found.warnings(rules):
             warnings.warn(message, AueporaWarning, stacklevel=2)
         return evaluate_sharded(
@@ -638,42 +648,20 @@ def evaluate_files(
             slices=slices,
             parts=parts,
             unit_size=unit_size,
-            batch_size=batch_size,
-            named=(dataset, outputs),
             keep_scores=keep_scores,
             judging=judging,
             progress=progress,
         )
 
 
-def sharded_input(
-    dataset: InputPaths,
-    outputs: InputPaths | None,
-    metrics: Sequence[Metric],
-    dataset_format: str | None = None,
-    outputs_format: str | None = None,
-    *,
-    batch_size: int = BATCH_SIZE,
-    mapper: Mapper = map,
-) -> ShardedInput:
-    """The files as sources for these metrics; those that cannot be computed from them are refused."""
+def require_batch_metrics(metrics: Iterable[Metric]) -> None:
+    """Raise if a metric needs all samples at once."""
     for metric in metrics:
         if not isinstance(metric, BatchMetric):
             raise MetricDefinitionError(
                 f"metric '{metric.name}' implements only 'compute', which needs all samples at once; score one file "
                 "with the serial executor, or write it as a SampleMetric"
             )
-    found = sharded_sources(
-        dataset,
-        outputs,
-        dataset_format=dataset_format,
-        outputs_format=outputs_format,
-        batch_size=batch_size,
-        mapper=mapper,
-    )
-    if found.answers_only:
-        require_retrieved(metrics, _format_paths(dataset if outputs is None else outputs))
-    return found
 
 
 def evaluate_sharded(
@@ -685,15 +673,13 @@ def evaluate_sharded(
     slices: Iterable[SliceSpec] | SliceSpec = (),
     parts: str | Path | None = None,
     unit_size: int | None = None,
-    batch_size: int = BATCH_SIZE,
-    named: tuple[InputPaths, InputPaths | None] = ("", None),
     keep_scores: bool = True,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
     on_checkpoint: Callable[[CheckpointExecutor], None] | None = None,
     gold: GoldReading | None = None,
 ) -> Results:
-    """Score the files of ``sharded_input``.
+    """Score the files of ``sharded_sources``.
 
     ``on_checkpoint`` gets the executor that counts what is already scored, ``gold`` the counts of all samples.
     """
@@ -706,7 +692,7 @@ def evaluate_sharded(
                 "control items need all samples in one pass, and a checkpoint leaves finished ones out; score without "
                 "the checkpoint folder, or without controls"
             )
-        manifest = _manifest(found, metrics, groups, conventions, named, batch_size=batch_size, unit_size=unit_size)
+        manifest = _manifest(found, metrics, groups, conventions, unit_size)
         folder = Path(parts)
         behind = with_judges(executor, metrics, judging)
         scoring = CheckpointExecutor(behind, folder, open_checkpoint(folder, manifest))
@@ -723,7 +709,7 @@ def evaluate_sharded(
             judging=judging,
             progress=progress,
             gold=gold,
-            samples=ShardedSamples(found.sources),
+            samples=LazyDataset(found.dataset, partial(iter_samples, found.sources)),
         )
     finally:
         close_streams()
@@ -734,22 +720,20 @@ def _manifest(
     metrics: Sequence[Metric],
     slices: Sequence[Slice],
     conventions: Conventions,
-    named: tuple[InputPaths, InputPaths | None],
-    batch_size: int,
     unit_size: PositiveInt | None,
 ) -> Manifest:
     check_options(_manifest, {"unit_size": unit_size})
     if unit_size is None:
-        unit_size = max(batch_size, min(UNIT_SIZE, found.total // _UNITS))
+        unit_size = max(found.batch_size, min(UNIT_SIZE, found.total // _UNITS))
         if any(isinstance(metric, BatchMetric) and is_judged(metric) for metric in metrics):
-            unit_size = batch_size  # judgements that are lost with a unit were paid for
+            unit_size = found.batch_size  # judgements that are lost with a unit were paid for
     facts: dict[str, Any] = {
-        "dataset": _format_paths(named[0]),
-        "outputs": None if named[1] is None else _format_paths(named[1]),
+        "dataset": found.dataset,
+        "outputs": None if found.is_one_file else found.outputs,
         "samples": found.total,
         "bytes": found.bytes,
         "formats": list(found.formats),
-        "batch_size": batch_size,
+        "batch_size": found.batch_size,
         "fingerprint": found.fingerprint,
     }
     return manifest_for(

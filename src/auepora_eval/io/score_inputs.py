@@ -1,4 +1,7 @@
-"""What ``auepora score`` reads: samples and outputs of single files, of many files, or of a TREC run."""
+"""Saved outputs that are scored as they are read: from single files of any format, or from a TREC run.
+
+``scale.score_input`` has the one for many files.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +10,74 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.conventions import Conventions, Match
 from ..core.metrics_base import BatchMetric, Metric, with_match
 from ..core.plan import with_corpus_ids
-from ..core.registry import Spec, use_resources
 from ..core.results import Results
+from ..core.slices import SliceSpec, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs, TargetCategory
-from ..engine.data_checks import IdCheck, no_hit_warning
-from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
-from ..engine.executors import Executor
+from ..engine.data_checks import IdCheck, mass_failure, no_hit_warning
+from ..engine.evaluate import BATCH_SIZE, Metrics, Progress, evaluate, evaluate_stream, resolve_metrics
+from ..engine.executors import Executor, SerialExecutor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
-from ..errors import DataFileError
-from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
-from ..io.join import PairStream, count_lines, dataset_of, resolve_format
-from ..io.problems import Problems
+from ..errors import BadValueError
 from ..render.terminal import progress
-from .console import echo_err
-from .options import ExecutorChoice
+from .formats import Format, Role
+from .join import Columns, PairStream, count_lines, dataset_of, resolve_format
+from .problems import Problems
 
 if TYPE_CHECKING:
-    from ..io.trec_format import TrecRankings
-    from ..plan.resources import PlannedJudges
-    from ..runs.coverage import JudgedCoverage
+    from ..judge.critic import JudgePolicy
+    from ..judge.session import JudgeSession
+    from .trec_format import TrecRankings
 
+NoteFormat = Callable[[str, str], object]
+"""Called with a file whose format was detected, and the name of the format."""
 Batches = Iterable[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]
 PROBE_SAMPLES = 64
 """Number of samples read to detect whether gold has provenance."""
 
 
+class ScoringLine(Protocol):
+    """Shows the progress of scoring."""
+
+    def counting_executor(self, executor: Executor) -> Executor:
+        """The executor, observed while it scores."""
+
+    def start_scoring(self, total: int | None) -> Progress:
+        """What to call with the number of newly scored samples; ``total`` is their number, if it is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
-    """What to score, and how."""
+    """How saved outputs are scored."""
 
-    specs: Sequence[Spec]
     conventions: Conventions
-    executor: ExecutorChoice
-    slices: Sequence[str]
-    lean: bool
-    batch_size: int
-    judges: PlannedJudges | None
+    slices: tuple[SliceSpec, ...] = ()
+    keep_scores: bool = True
+    batch_size: int = BATCH_SIZE
     match: MatchChoice = "auto"
     targets: tuple[TargetCategory, ...] = ()
+    """Targets whose supported metrics are computed, too."""
     judged: frozenset[str] = frozenset()
-    """The names of metrics of ``specs`` that are computed only where the data supports them."""
+    """The names of metrics that are computed only where the data supports them."""
 
-    def metrics(self, *, need_key: bool = True) -> list[Metric]:
-        """The metrics, with the judges they refer to."""
-        if self.judges is None:
-            return resolve_metrics(self.specs, self.conventions)
-        from ..plan.resources import used_resources
 
-        with use_resources(self.judges.build(list(used_resources(list(self.specs))), need_key=need_key)):
-            return resolve_metrics(self.specs, self.conventions)
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of samples or outputs, with what is not to be detected."""
+
+    path: str
+    format: str | None = None
+    columns: Columns | None = None
+
+    def resolve(self, role: Role) -> tuple[Path, Format]:
+        """The path and the format."""
+        return Path(self.path), resolve_format(Path(self.path), role, self.format, self.columns)
 
 
 class ScoreInput(ABC):
@@ -79,10 +92,70 @@ class ScoreInput(ABC):
     unknown: Sequence[str] = ()
     """Ids of outputs that no sample has."""
     options: ScoreOptions
+    """With the way in which gold is matched, as soon as it is decided."""
     gold: GoldReading | None = None
     """How gold is matched, where a metric depends on it."""
-
     executor: Executor
+    parts: str | None = None
+    """The folder of a checkpoint."""
+    resumed = 0
+    """Number of samples whose scores were read from the checkpoint."""
+
+    def score(
+        self,
+        metrics: Metrics = (),
+        options: ScoreOptions | None = None,
+        *,
+        executor: Executor | None = None,
+        judging: JudgeSession | JudgePolicy | None = None,
+        coverage: Callable[[Sequence[Metric], Mapping[str, int] | None], Any] | None = None,
+        line: ScoringLine | None = None,
+    ) -> Results:
+        """Score the outputs; without metrics and targets, by all that the data supports.
+
+        Args:
+            metrics: As for ``evaluate``; so is ``judging``.
+            options: By default the conventions of the format.
+            executor: Scores batches; by default in this process.
+            coverage: Where gold has provenance, ``JudgedCoverage`` adds to the details how much of a ranking is judged.
+            line: Shows how much is scored.
+
+        Returns:
+            The results, with warnings about the data. Ids without a partner are in ``missing`` and ``unknown``.
+
+        Example:
+            >>> FileInput(DataFile("data.jsonl"), DataFile("outputs.jsonl")).score(["recall@1"])[0].value
+            0.5
+        """
+        options = options or ScoreOptions(Conventions.of(self.auto_preset))
+        chosen = resolve_metrics(metrics, options.conventions)
+        slices = parse_slices(options.slices)
+        scoring = executor or SerialExecutor()
+        with self.open(options, scoring):
+            chosen = self.prepare(chosen)
+            further = None
+            if coverage is not None and self.has_provenance():
+                further = coverage(chosen, self.count_grades())
+            every = chosen if further is None else [*chosen, *further.metrics]
+            observed = scoring if line is None else line.counting_executor(scoring)
+            advance = None if line is None else line.start_scoring(self.total)
+            results = self.evaluate(
+                every,
+                executor=observed,
+                slices=slices,
+                keep_scores=options.keep_scores,
+                judging=judging,
+                progress=advance,
+            )
+            if further is not None:
+                results = further.annotate(results)
+            self.add_warnings(chosen, results)
+            if self.gold is not None:
+                self.gold.finish(chosen, results)
+            answers = chain.from_iterable(outputs for _, outputs in self.batches())
+            errors = (answer.error for answer in answers if answer is not None and answer.error is not None)
+            results.failure = mass_failure(results, errors)
+        return results
 
     @contextmanager
     def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
@@ -105,7 +178,7 @@ class ScoreInput(ABC):
         return [with_match(metric, match) for metric in metrics]
 
     def with_supported(
-        self, metrics: list[Metric], batches: Batches, *, answers_only: bool, advance: Callable[[int], None]
+        self, metrics: list[Metric], batches: Batches, *, answers_only: bool, advance: Progress
     ) -> list[Metric]:
         """The metrics, with those that the data supports for the targets; without targets, all that it supports."""
         from ..engine.suggest import supported_metrics
@@ -120,14 +193,6 @@ class ScoreInput(ABC):
             fields.add(samples, outputs)
             advance(len(samples))
         return fields.choose(metrics, rules, retrieves=not answers_only, judged=options.judged)
-
-    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
-        """The coverage of judged documents, if gold has provenance."""
-        if not self.has_provenance():
-            return None
-        from ..runs.coverage import JudgedCoverage
-
-        return JudgedCoverage(metrics, self.count_grades())
 
     def count_grades(self) -> Mapping[str, int] | None:
         """The number of grades by provenance, if the samples do not record it."""
@@ -152,15 +217,9 @@ class ScoreInput(ABC):
 
 def has_provenance_file(path: str | Path) -> bool:
     """Whether a file beside this one names the annotators of its gold."""
-    from ..io.grades import provenance_path
+    from .grades import provenance_path
 
     return provenance_path(path).exists()
-
-
-def note_format(path: str | None, named: str | None, found: str) -> None:
-    """Print the format of a file if it was detected and is not the usual one."""
-    if path is not None and named is None and found != "jsonl":
-        echo_err(f"reading {path} as {found} ({get_format(found).title})")
 
 
 # --- TREC files: bare ids --------------------------------------------------------------------------------------------
@@ -177,7 +236,7 @@ class TrecInput(ScoreInput):
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Read the files."""
-        from ..io.trec_format import read_trec
+        from .trec_format import read_trec
 
         rules, targets = self.options.conventions, self.options.targets
         if targets or not metrics:
@@ -197,7 +256,7 @@ class TrecInput(ScoreInput):
 
     def count_grades(self) -> Mapping[str, int] | None:
         """The number of grades by provenance."""
-        from ..io.grades import provenance_counts_by_query
+        from .grades import provenance_counts_by_query
 
         provenance = provenance_counts_by_query(self.qrels) or {}
         return sum(map(Counter, provenance.values()), Counter[str]())
@@ -219,7 +278,7 @@ class TrecInput(ScoreInput):
         """Add a warning if no document is a hit, which reads the files again."""
         warning, check = no_hit_warning(results), IdCheck()
         if warning is not None and all(Path(path).is_file() for path in (self.qrels, self.run)):
-            from ..io.trec import load_qrels, load_run
+            from .trec import load_qrels, load_run
 
             rankings = load_run(self.run)
             for query, judged in load_qrels(self.qrels).items():
@@ -237,47 +296,44 @@ class FileInput(ScoreInput):
 
     def __init__(
         self,
-        dataset: str,
-        outputs: str | None,
-        sample_format: str | None = None,
-        outputs_format: str | None = None,
+        dataset: DataFile,
+        outputs: DataFile | None = None,
+        *,
         corpus: str | None = None,
         nuggets: str | None = None,
-        columns: dict[str, str] | None = None,
-        outputs_columns: dict[str, str] | None = None,
+        note: NoteFormat | None = None,
     ) -> None:
         """Detect the formats. Without ``outputs``, the dataset must contain them."""
-        samples_kind = resolve_format(Path(dataset), "samples", sample_format, columns)
-        if outputs is None:
-            if not samples_kind.one_file:
-                raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
-            outputs, outputs_format, outputs_columns = dataset, outputs_format or sample_format, columns
-        outputs_kind = resolve_format(Path(outputs), "outputs", outputs_format, outputs_columns)
-        note_format(dataset, sample_format, samples_kind.name)
-        if outputs != dataset:
-            note_format(outputs, outputs_format, outputs_kind.name)
-        self.samples, self.outputs = (Path(dataset), samples_kind), (Path(outputs), outputs_kind)
+        self.samples = dataset.resolve("samples")
+        samples_format = self.samples[1]
+        if outputs is None and not samples_format.one_file:
+            raise BadValueError(f"{dataset.path} holds samples alone; name their outputs, too")
+        self.outputs = (outputs or dataset).resolve("outputs")
         self.corpus, self.nuggets = corpus, nuggets
-        self.auto_preset = samples_kind.conventions
+        self.auto_preset = samples_format.conventions
+        if dataset.format is None and note is not None:
+            note(dataset.path, samples_format.name)
+        if outputs is not None and outputs.format is None and note is not None:
+            note(outputs.path, self.outputs[1].name)
 
     @contextmanager
     def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
         """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
-        self.options = options
+        self.options, self.executor = options, executor
         known = None
         if self.nuggets is not None:
-            from ..io.labels import NuggetsById
+            from .labels import NuggetsById
 
             known = NuggetsById(self.nuggets)
         with ExitStack() as open_files:
             corpus_join = None
             if self.corpus is not None:
-                from ..io.corpus import Corpus, CorpusJoin
+                from .corpus import Corpus, CorpusJoin
 
                 with progress(f"reading {self.corpus}"):
                     corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(self.corpus)))
             self.pairs = PairStream(
-                self.samples, self.outputs, keep_ids=not options.lean, corpus_join=corpus_join, nuggets=known
+                self.samples, self.outputs, keep_ids=options.keep_scores, corpus_join=corpus_join, nuggets=known
             )
             self.total = count_lines(self.pairs.samples_path)
             yield
@@ -341,43 +397,3 @@ class FileInput(ScoreInput):
         stream = iter(self.pairs)
         while chunk := list(islice(stream, self.options.batch_size)):
             yield [sample for sample, _ in chunk], [output for _, output in chunk]
-
-
-# --- many files: directories and globs, split into ranges that workers read ------------------------------------------
-
-
-def wants_shards(
-    dataset: str,
-    outputs: str | None,
-    formats: tuple[str | None, str | None],
-    executor: str | None,
-    parts: str | None,
-    corpus: bool,
-) -> bool:
-    """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
-    sample_format, outputs_format = formats
-
-    paths = [path for path in (dataset, outputs) if path is not None]
-    many = [path for path in paths if is_sharded(path) and not _is_one_dataset(path, sample_format)]
-    if (many or parts is not None) and corpus:
-        raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
-    if many or parts is not None:
-        return True
-    if executor != "ray" or corpus:
-        return False
-    from ..scale.inputs import can_be_split
-
-    # A file that cannot be split is read here and sent in batches.
-    return can_be_split(dataset, "samples", sample_format) and (
-        outputs is None or can_be_split(outputs, "outputs", outputs_format)
-    )
-
-
-def _is_one_dataset(path: str, sample_format: str | None) -> bool:
-    """Whether a directory is one dataset, such as a BEIR folder, and not many files."""
-    if sample_format is not None:
-        return sample_format not in SPLIT_FORMATS
-    try:
-        return Path(path).is_dir() and guess_format(Path(path), "samples").name not in SPLIT_FORMATS
-    except DataFileError:
-        return False

@@ -297,13 +297,12 @@ class LabelJournal(Journal[Label | LabelEvent]):
 
     def last(self, annotator: str) -> list[Label | LabelEvent]:
         """Return the labels and skips of the annotator's last submission that are in force; empty if there is none."""
-        with self._mutex:
-            found: list[Label | LabelEvent] = []
-            for label in reversed(self._by_annotator.get(annotator, {}).values()):
-                if found and (label.id is None or label.id != found[0].id):
-                    break
-                found.insert(0, label)
-            return found
+        found: list[Label | LabelEvent] = []
+        for entry in reversed(self.entries(annotator)):
+            if found and (entry.id is None or entry.id != found[0].id):
+                break
+            found.insert(0, entry)
+        return found
 
     def _clear(self) -> None:
         self._labels: dict[LabelKey, Label] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import BadValueError
+from ..io.labels import Provenance
 from .choices import CHOICE_LABELS, CHOICES, GRADE_TEXTS, LabelChoice, LabelScale
 
 Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
@@ -58,11 +59,23 @@ class LabelBatch:
     folder: str = ""
     name: str = ""
     """The start of the names of its files."""
+    suffix: str = ".jsonl"
+    """The end of the name of its journal."""
+    provenance: Provenance = "human"
+    tuning: bool = False
+    """Whether its labels are marked as used to tune a prompt."""
+    adjudicates: bool = False
+    """Whether its labels decide between those of annotators in other files."""
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a session of one annotator in a terminal: it has a journal, and no file of its own."""
+        return not self.id
 
     @property
     def journal(self) -> Path:
         """The journal of labels, which ``auepora label`` and ``auepora judge calibrate`` read."""
-        return self.file(".jsonl")
+        return self.file(self.suffix)
 
     @property
     def drafts_file(self) -> Path:
@@ -78,6 +91,13 @@ class LabelBatch:
     def answers(self) -> int:
         """The number of labels of one annotator for an item: two for the answers of two runs."""
         return 2 if self.purpose == "compare" else 1
+
+    def answered_runs(self, entry: BatchEntry) -> tuple[str, ...]:
+        """The runs whose answers an item shows; none where documents or drafts are labelled."""
+        if self.purpose in ("grade", "drafts"):
+            return ()
+        places = zip(self.runs, entry.positions, strict=True)
+        return tuple(run for run, position in places if position >= 0)
 
     @property
     def is_chosen(self) -> bool:

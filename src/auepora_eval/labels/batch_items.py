@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -65,9 +65,11 @@ class ItemReader:
 
     def runs(self, number: int) -> tuple[str, ...]:
         """The runs of the answers, in the order in which they are shown."""
-        runs, key = self.batch.runs, (self.batch.id, self.entry(number).sample_id)
+        batch, entry = self.batch, self.entry(number)
+        runs = batch.answered_runs(entry)
         # With the id of the batch: an order that was revealed says nothing about that of the next batch.
-        is_swapped = self.batch.purpose == "compare" and hash_uniform(self.batch.seed, "first answer", *key) >= 0.5
+        key = batch.id, entry.sample_id
+        is_swapped = batch.purpose == "compare" and hash_uniform(batch.seed, "first answer", *key) >= 0.5
         return runs[::-1] if is_swapped else runs
 
     def read(self, number: int) -> BatchItem:
@@ -178,7 +180,7 @@ class ItemReader:
         return places
 
     @cached_property
-    def selections(self) -> dict[tuple[str, str | None], Selection]:
+    def selections(self) -> Mapping[tuple[str, str | None], Selection]:
         """How each item was selected, by sample and document."""
         batch = self.batch
         if batch.draw is None:

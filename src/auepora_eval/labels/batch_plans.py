@@ -209,6 +209,8 @@ def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord
 
 BATCH_SUFFIX = ".batch.json"
 BATCH_VERSION = 1
+_NOT_STORED = ("folder", "name", "suffix", "provenance", "tuning", "adjudicates")
+"""Where the files of a batch are, and what only sessions in a terminal have."""
 
 
 def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
@@ -268,7 +270,8 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
 def _encode_batch(batch: LabelBatch) -> bytes:
     """The content of the file of a batch."""
     row = {"version": BATCH_VERSION, **msgspec.to_builtins(batch)}
-    del row["folder"], row["name"]
+    for name in _NOT_STORED:
+        del row[name]
     try:
         return msgspec.json.encode(row)
     except UnicodeEncodeError as error:

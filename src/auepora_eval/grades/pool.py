@@ -13,14 +13,14 @@ import msgspec
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.codec import LineError
-from ..io.grades import Grade, GradeKey, first_problem, make_grade
+from ..io.grades import Grade, GradeKey, make_grade
 from ..io.join import iter_outputs
 from ..io.labels import Provenance
 from ..io.trec import judged_levels
 from ..io.values import parse_json
 from ..labels.draws import draw_path
 from ..labels.pair_draws import DrawnPair, PairDraw, read_pair_draw, write_pair_draw
-from ..options import PositiveInt, check_options
+from ..options import PositiveInt, check_options, first_problem
 from ..runtime.files import read_lines, write_lines
 from ..store.records import RunRecord
 from ..store.runs import RunStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -19,18 +19,16 @@ from ..core.grouping import group_pairs
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..features.rankings import HIGHEST_LEVEL
-from ..options import Ge, Gt, Le, NonEmpty, option_rules, show_value
+from ..options import NonEmpty, first_problem
 from ..runtime.files import append, open_for_appending, read_lines, read_part, translate_write_errors, write_lines
 from .codec import LineError
 from .jsonl import Journal, current_time
-from .labels import Provenance
+from .labels import Position, Probability, Provenance
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
 """Query and document."""
 _Id = Annotated[str, NonEmpty(), "an id"]
-_Probability = Annotated[float, Gt(0), Le(1), "a number above 0 and at most 1"]
-_Position = Annotated[int, Ge(1), "an integer from 1 up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,9 @@ class Grade:
     """The value before rounding, if repeats or probabilities gave a fraction."""
     draw: str = ""
     """The id of the draw that selected the document for a person."""
-    probability: _Probability | None = None
+    probability: Probability | None = None
     """The probability with which that draw selected it."""
-    position: _Position | None = None
+    position: Position | None = None
     """Its position in the order of the draw, from 1."""
     shown: tuple[str, ...] = ()
     """What the person saw."""
@@ -216,29 +214,13 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
 
 def make_grade(fields: Mapping[str, Any]) -> Grade:
     """The grade with these fields of a file; a ``LineError`` names the first that does not have its declared type."""
-    wrong = first_problem(Grade, fields, _shorten)
+    wrong = first_problem(Grade, fields)
     if wrong is not None:
         name, problem = wrong
         raise LineError(f"{name!r} {problem}")
     if "shown" in fields:
         fields = {**fields, "shown": tuple(fields["shown"])}
     return Grade(**fields)
-
-
-def first_problem(
-    target: type, values: Mapping[str, Any], describe: Callable[[object], str] = show_value
-) -> tuple[str, str] | None:
-    """The first value that does not have the type which a class declares for it: its name and problem."""
-    rules = option_rules(target)
-    for name, value in values.items():
-        rule = rules.get(name)
-        if rule is not None and not rule.accepts(value):
-            return name, rule.problem(value, describe)
-    return None
-
-
-def _shorten(value: object) -> str:
-    return f"{value!r:.40}"
 
 
 # --- samples with these grades as their gold, and with their provenance ----------------------------------------------

@@ -7,11 +7,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.grouping import group_pairs
 from ..errors import BadValueError, DataFileError
 from ..io.labels import Label
 from ..judge.critic import model_family, model_names
@@ -51,6 +53,22 @@ class BiasEffect:
     num_answers: int
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    def flags(self) -> list[str]:
+        """Why the interval may be too narrow."""
+        interval = self.estimate.interval
+        return [] if interval is None else list(interval.flags)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The effect as a JSON object."""
+        counts = {"flags": self.flags(), "unit": self.unit, "num_answers": self.num_answers}
+        return {"property": self.property, **self.estimate.to_dict(), **counts, **self.details}
+
+    def row(self) -> Row:
+        """The effect as a row of a table."""
+        value, counts = self.estimate.value, [f"{self.num_answers:,}", f"{self.estimate.units:,}"]
+        shown = "n/a" if value is None else f"{value:+.4f}"
+        return [self.property, shown, _interval_text(self.estimate.interval), self.unit, *counts]
+
     def sentence(self, relation: str) -> str:
         """The effect in words."""
         interval = self.estimate.interval
@@ -89,17 +107,7 @@ class BiasReport(BlockReport):
             "runs": [dict(run) for run in self.runs],
             "relation": self.relation,
             "outcome": _OUTCOMES[self.relation],
-            "effects": [
-                {
-                    "property": effect.property,
-                    **effect.estimate.to_dict(),
-                    "flags": list(effect.estimate.interval.flags) if effect.estimate.interval is not None else [],
-                    "unit": effect.unit,
-                    "num_answers": effect.num_answers,
-                    **effect.details,
-                }
-                for effect in self.effects
-            ],
+            "effects": [effect.to_dict() for effect in self.effects],
             "notes": list(self.notes),
         }
 
@@ -111,17 +119,7 @@ class BiasReport(BlockReport):
         """A row per effect, and notes."""
         columns = [TableColumn(name) for name in ("property", "effect", "95 % interval", "unit")]
         columns += [TableColumn(name, number=True) for name in ("answers", "questions")]
-        rows: list[Row] = [
-            [
-                effect.property,
-                "n/a" if effect.estimate.value is None else f"{effect.estimate.value:+.4f}",
-                _interval_text(effect.estimate.interval),
-                effect.unit,
-                f"{effect.num_answers:,}",
-                f"{effect.estimate.units:,}",
-            ]
-            for effect in self.effects
-        ]
+        rows = [effect.row() for effect in self.effects]
         facts: list[tuple[str, Any]] = [
             ("metric", self.metric),
             ("judge", f"{self.judge}, family {' and '.join(self.judge_families) or 'unknown'}"),
@@ -130,9 +128,9 @@ class BiasReport(BlockReport):
         ]
         blocks: list[Block] = [DefinitionList(facts), simple_table(columns, rows)]
         blocks.append(Bullets([effect.sentence(self.relation) for effect in self.effects]))
-        intervals = (effect.estimate.interval for effect in self.effects)
-        unreliable = any(interval.flags for interval in intervals if interval is not None)
-        blocks += [Prose(text) for text in (*self.notes, *([UNRELIABLE_NOTE] if unreliable else []))]
+        blocks += [Prose(note) for note in self.notes]
+        if any(effect.flags() for effect in self.effects):
+            blocks.append(Prose(UNRELIABLE_NOTE))
         return [Details(f"{self.relation.capitalize()} of the judge of {self.metric}", blocks, is_open=True)]
 
 
@@ -175,7 +173,7 @@ class JudgedAnswer:
 def run_family(record: RunRecord) -> str | None:
     """The model family of the system of a run, by the models that its configuration names, else by its name."""
     described = [record.config, record.plan.get("system"), record.plan.get("outputs")]
-    names = [text for description in described for text in model_names(description)]
+    names = chain.from_iterable(map(model_names, described))
     return next(filter(None, map(model_family, [*names, record.name])), None)
 
 
@@ -350,7 +348,8 @@ def _length_effect(answers: Sequence[JudgedAnswer], seed: int) -> BiasEffect:
 def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str], seed: int) -> BiasEffect:
     unit = "judge's family minus others"
     known = [answer for answer in answers if answer.family is not None]
-    means = {family: _mean([answer for answer in known if answer.family == family]) for family in _families(known)}
+    by_family = group_pairs((str(answer.family), answer) for answer in known)
+    means = {family: _mean(by_family[family]) for family in sorted(by_family)}
     details = {"families": means, "num_unknown": len(answers) - len(known)}
     own = np.array([float(answer.family in judge_families) for answer in known])
     if not judge_families:
@@ -364,10 +363,6 @@ def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str
     return BiasEffect(
         "family", Estimate(None, None, len({answer.cluster for answer in known}), why), unit, len(known), details
     )
-
-
-def _families(answers: Iterable[JudgedAnswer]) -> list[str]:
-    return sorted({answer.family for answer in answers if answer.family is not None})
 
 
 def _mean(answers: Sequence[JudgedAnswer]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,7 +150,7 @@ def calibrate_command(
 
     options: dict[str, Any] = {
         "scale": scale,
-        "tuned_on": {sample_id for path in tuned_on for sample_id in read_ids(path)},
+        "tuned_on": set(chain.from_iterable(map(read_ids, tuned_on))),
         "leave_out_tuned": leave_out_tuned,
         "seed": seed,
         "draws": read_all_draws(label_files),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 import click
 from click.core import ParameterSource
 
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs
 from ..grades.pool import Pool, PooledRuns, gold_grades, pool_outputs, write_drawn_pairs, write_pool
 from ..labels.draws import PEOPLE_ONLY, draw_path, read_draws
 from ..labels.names import check_annotator, release_name
@@ -390,10 +390,11 @@ def _add_corpus_texts(sources: PooledRuns, corpus: str, open_files: ExitStack) -
     from ..io.corpus import Corpus, CorpusJoin
 
     corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
-    sources.runs = {
-        name: ((sample_id, corpus_join.fill_output(output)) for sample_id, output in outputs)
-        for name, outputs in sources.runs.items()
-    }
+
+    def with_texts(outputs: Iterable[tuple[str, SystemOutputs]]) -> Iterator[tuple[str, SystemOutputs]]:
+        return ((sample_id, corpus_join.fill_output(output)) for sample_id, output in outputs)
+
+    sources.runs = {name: with_texts(outputs) for name, outputs in sources.runs.items()}
 
 
 def _pool_summary(pool: Pool) -> str:

@@ -125,7 +125,8 @@ class LabelSession:
             )
         previous = previous_labels(annotators, units, blind=self.blind)
         self._require_answers(record, previous)
-        entries = [entry for entry in self.entries([record]) if entry.sample_id in previous]
+        order = [sample_id for sample_id in self.store.sample_ids(run_id) if sample_id in previous]
+        entries = self.entries([record], order)
         selections = previous_selections(about, read_all_draws(files).get(run_id, ()))
         batch = self.batch([record], adjudicates=True)
         self._run(self.form(batch, entries, selections, previous), record.name)
@@ -160,16 +161,11 @@ class LabelSession:
         check_label_file(batch, self.annotator)
         return batch
 
-    def entries(
-        self, records: Sequence[RunRecord], sample_ids: Iterable[str] | None = None, place: int = 0
-    ) -> list[BatchEntry]:
-        """An item for the answer of one of the runs to each sample; by default to all."""
+    def entries(self, records: Sequence[RunRecord], sample_ids: Iterable[str], place: int = 0) -> list[BatchEntry]:
+        """An item for the answer of one of the runs to each sample."""
         positions = sample_positions(self.store, records[place])
-        others = (-1,) * (len(records) - place - 1)
-        return [
-            BatchEntry(sample_id, (*(-1,) * place, positions[sample_id], *others))
-            for sample_id in (positions if sample_ids is None else sample_ids)
-        ]
+        before, after = (-1,) * place, (-1,) * (len(records) - place - 1)
+        return [BatchEntry(sample_id, (*before, positions[sample_id], *after)) for sample_id in sample_ids]
 
     def _require_answers(self, record: RunRecord, sample_ids: Iterable[str]) -> None:
         known = load_population(self.store, record.run_id).strata

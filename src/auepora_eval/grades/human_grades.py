@@ -37,9 +37,7 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
     elif first.count("\t") == 2:
         rows = _table(file)
     elif len(first.split()) == 4:
-        rows = (
-            (0, Grade(query, doc, level)) for query, each in load_qrels(file).items() for doc, level in each.items()
-        )
+        rows = _qrels(file)
     else:
         raise DataFileError(
             file,
@@ -63,12 +61,17 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
 def _with_draw(grades: Mapping[GradeKey, Grade], draw: PairDraw) -> dict[GradeKey, Grade]:
     """The grades with how their documents were selected."""
     drawn, name = {pair.key: pair for pair in draw.order}, draw.id
-    return {
-        key: replace(grade, draw=name, probability=drawn[key].probability, position=drawn[key].position, shown=SHOWN)
-        if key in drawn
-        else grade
-        for key, grade in grades.items()
-    }
+    found = dict(grades)
+    for key in grades.keys() & drawn.keys():
+        pair = drawn[key]
+        found[key] = replace(grades[key], draw=name, probability=pair.probability, position=pair.position, shown=SHOWN)
+    return found
+
+
+def _qrels(path: Path) -> Iterator[tuple[int, Grade]]:
+    for query, levels in load_qrels(path).items():
+        for doc, level in levels.items():
+            yield 0, Grade(query, doc, level)
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -93,10 +93,7 @@ class Pool:
             "without_text": self.num_without_text,
             "other_text": self.num_other_text,
             "unknown_queries": self.unknown,
-            "runs": {
-                name: {key: getattr(contribution, key) for key in contribution.__dataclass_fields__}
-                for name, contribution in self.runs.items()
-            },
+            "runs": {name: asdict(contribution) for name, contribution in self.runs.items()},
         }
 
 
@@ -184,11 +181,8 @@ def _add_output(documents: dict[str, _PooledEntry], run: str, output: SystemOutp
 
 
 def _gold_texts(sample: EvaluationSample) -> dict[str, str]:
-    return {
-        document.doc_id: document.text
-        for some in (sample.candidate_docs, sample.relevant_docs)
-        for document in some or ()
-    }
+    documents = (*(sample.candidate_docs or ()), *(sample.relevant_docs or ()))
+    return {document.doc_id: document.text for document in documents}
 
 
 def _add_document(

@@ -583,12 +583,8 @@ class CorrectedGold:
     @property
     def corrections(self) -> list[Correction]:
         """The corrections that count."""
-        return [
-            correction
-            for some in self.by_sample.values()
-            for correction in some
-            if correction.kind != "invalid" or correction.after
-        ]
+        every = chain.from_iterable(self.by_sample.values())
+        return [correction for correction in every if correction.kind != "invalid" or correction.after]
 
     @property
     def kinds(self) -> frozenset[CorrectionKind]:
@@ -627,11 +623,15 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     relevant, candidates = sample.relevant_docs, sample.candidate_docs
 
     def with_grade(documents: list[Document] | None) -> list[Document]:
-        if any(document.doc_id == doc_id for document in documents or ()):
-            return [_graded(document, grade) if document.doc_id == doc_id else document for document in documents or ()]
+        found = list(documents or ())
+        places = [place for place, document in enumerate(found) if document.doc_id == doc_id]
+        for place in places:
+            found[place] = _graded(found[place], grade)
+        if places:
+            return found
         listed = [document for document in (*(relevant or ()), *(candidates or ())) if document.doc_id == doc_id]
         added = listed or [_new_document(correction)]
-        return [*(documents or ()), *(_graded(document, grade) for document in added)]
+        return [*found, *(_graded(document, grade) for document in added)]
 
     counts = sample.metadata.get(GOLD_BY)
     if isinstance(counts, Mapping) and find_document(sample, doc_id) is None:

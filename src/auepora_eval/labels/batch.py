@@ -127,10 +127,9 @@ class LabelBatch:
         if self.scale is not None:
             scale = LabelScale.of(self.scale)
             texts = GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
-            return tuple(
-                LabelChoice(str(value), str(value), f"{value}: {texts[value]}" if value in texts else str(value))
-                for value in range(scale.low, scale.high + 1)
-            )
+            values = range(scale.low, scale.high + 1)
+            shown = {value: f"{value}: {text}" for value, text in texts.items()}
+            return tuple(LabelChoice(str(value), str(value), shown.get(value, str(value))) for value in values)
         return CHOICES.get(self.purpose, CHOICES["calibrate"])
 
     def parse_values(self, values: Sequence[str]) -> tuple[str | int, ...]:
@@ -148,7 +147,7 @@ class LabelBatch:
     def describe(self, labels: tuple[str | float, ...]) -> str:
         """The labels of an annotator for the answers of an item, in the order shown, in words."""
         if self.scale is not None:
-            return ", ".join(label if isinstance(label, str) else f"{label:g}" for label in labels)
+            return ", ".join(str(label).removesuffix(".0") for label in labels)
         return next((choice.text for choice in self.choices if CHOICE_LABELS[choice.name] == labels), "")
 
     def file(self, suffix: str) -> Path:

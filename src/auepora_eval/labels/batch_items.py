@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from ..core.types import SystemOutputs
 from ..errors import DataFileError, UnknownBatchError, UnknownRunError
@@ -91,7 +92,7 @@ class ItemReader:
         references = first.references if "reference" in self.batch.shown else ()
         shown = {
             "documents": any(answer.documents for answer in answers),
-            "relevance": any(document.gold for answer in answers for document in answer.documents),
+            "relevance": any(document.gold for document in chain(*(answer.documents for answer in answers))),
             "reference": bool(references),
         }
         names = tuple(name for name, is_shown in shown.items() if is_shown)

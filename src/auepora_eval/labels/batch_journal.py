@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 from ..errors import ConflictError
 from ..io.jsonl import current_time
@@ -111,8 +112,8 @@ class BatchJournal(LabelJournal):
         """Whether two annotators labelled an item differently."""
         if len(self.item_labels.get(number, ())) < 2:
             return False
-        labels = self.complete_labels(number).values()
-        return len({tuple(sorted((str(label.run), label.value) for label in each.values())) for each in labels}) > 1
+        by_name = self.complete_labels(number).values()
+        return len({_values_by_run(labels) for labels in by_name}) > 1
 
     def new_entries(self, number: int, name: str, labels: Sequence[Label]) -> Sequence[Label | LabelEvent]:
         """What to append for the labels of an item, without those that the journal has; all if it has all of them.
@@ -132,8 +133,12 @@ class BatchJournal(LabelJournal):
 
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
+        return decided_label(self.all_labels(number), by_majority=True) == "right"
+
+    def all_labels(self, number: int) -> list[Label]:
+        """The labels of an item, adjudications last."""
         by_name = (*self.item_labels.get(number, {}).values(), self.adjudications.get(number, {}))
-        return decided_label([label for each in by_name for label in each.values()], by_majority=True) == "right"
+        return list(chain.from_iterable(labels.values() for labels in by_name))
 
     def needs_adjudication(self, number: int) -> bool:
         """Whether two annotators labelled an item differently, and nobody has decided between them."""
@@ -167,3 +172,7 @@ class BatchJournal(LabelJournal):
         problem = self.adjudication_problem(number, name, others)
         if problem is not None:
             raise ConflictError(problem)
+
+
+def _values_by_run(labels: Mapping[LabelKey, Label]) -> frozenset[tuple[str | None, float]]:
+    return frozenset((label.run, label.value) for label in labels.values())

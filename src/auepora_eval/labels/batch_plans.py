@@ -11,6 +11,7 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
@@ -346,7 +347,7 @@ def label_command(batch: LabelBatch, draw: LabelDraw | None, store: str) -> str:
         words += [*batch.runs, "--n", str(len(draw.drawn_items)), "--seed", str(draw.seed)]
         words += ["--stratify", draw.stratify] if draw.stratify else []
     elif batch.purpose == "review" and len(batch.items) <= MAX_LISTED:
-        words += [*batch.runs, *(word for item in batch.items for word in ("--sample", item.sample_id))]
+        words += [*batch.runs, *chain.from_iterable(("--sample", item.sample_id) for item in batch.items)]
     else:
         return ""
     metric = batch.metric if draw is None or draw.comparison is None else draw.comparison.name

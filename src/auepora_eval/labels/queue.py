@@ -167,6 +167,11 @@ def _busy_annotators(leases: Leases, name: str) -> dict[int, set[str]]:
     return found
 
 
+def _decisions(journal: BatchJournal) -> list[LabelKey]:
+    """The key of an adjudication of each item."""
+    return [next(iter(labels)) for labels in journal.adjudications.values() if labels]
+
+
 def _annotator_progress(journal: BatchJournal, name: str, leases: Leases) -> AnnotatorProgress:
     busy = _busy_annotators(leases, name)
     numbers = list(journal.open_items(name))
@@ -175,7 +180,7 @@ def _annotator_progress(journal: BatchJournal, name: str, leases: Leases) -> Ann
         labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
         unclear=unclear,
         skipped=len(journal.skipped.get(name, ())) - unclear,
-        adjudicated=sum(any(label.annotator == name for label in each) for each in journal.adjudications.values()),
+        adjudicated=sum(key.annotator == name for key in _decisions(journal)),
         remaining=len(numbers),
         waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
         is_claimed=name in journal.claims,
@@ -363,7 +368,11 @@ class LabelQueue:
             journal, leases = self._journal, self._leases.read()
             counts = {label: count for label in journal.item_labels if (count := len(journal.complete_labels(label)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
-            names |= dict.fromkeys(label.annotator for each in journal.adjudications.values() for label in each)
+            skipped: list[SkippedItem] = []
+            for name, skips in journal.skipped.items():
+                for number, skip in sorted(skips.items()):
+                    skipped.append(SkippedItem(number, name, skip.reason, skip.at, skip.is_unclear))
+            names |= dict.fromkeys(key.annotator for key in _decisions(journal))
             names |= dict.fromkeys(journal.claims)
             return BatchProgress(
                 items=len(self.batch.items),
@@ -371,11 +380,7 @@ class LabelQueue:
                 labels=sum(counts.values()),
                 wanted=len(self.batch.items) * self.batch.annotators,
                 annotators={name: _annotator_progress(journal, name, leases) for name in names},
-                skipped=tuple(
-                    SkippedItem(number, name, skip.reason, skip.at, skip.is_unclear)
-                    for name, each in journal.skipped.items()
-                    for number, skip in sorted(each.items())
-                ),
+                skipped=tuple(skipped),
                 disagreements=sum(map(journal.needs_adjudication, counts)),
                 closed=journal.closed,
                 counts=counts,
@@ -420,11 +425,8 @@ class LabelQueue:
         if not self.is_closed:
             raise ConflictError("runs and labels are shown when the batch is closed")
         for number, entry in enumerate(self.batch.items, start=1):
-            by_name = self._journal.item_labels.get(number, {}).values()
-            labels = [
-                label for each in (*by_name, self._journal.adjudications.get(number, {})) for label in each.values()
-            ]
-            yield RevealedItem(number, entry.sample_id, entry.doc_id, self._items.runs(number), tuple(labels))
+            labels = tuple(self._journal.all_labels(number))
+            yield RevealedItem(number, entry.sample_id, entry.doc_id, self._items.runs(number), labels)
 
     # --- parts -------------------------------------------------------------------------------------------------------
 

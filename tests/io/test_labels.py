@@ -74,7 +74,11 @@ WRONG = [  # line, message, why
     ('{"sample_id": "q1", "label": NaN}', "field 'label' is missing", "NaN is not a label"),
     ('{"sample_id": "q1", "label": "rihgt"}', "did you mean 'right'?", "a slip"),
     ('{"sample_id": "q1", "label": "good"}', "a scale is written in numbers", "another word"),
-    ('{"sample_id": "q1", "label": []}', "field 'label' must be 'right', 'wrong', true, false or a finite number", "a list"),
+    (
+        '{"sample_id": "q1", "label": []}',
+        "field 'label' must be 'right', 'wrong', true, false or a finite number",
+        "a list",
+    ),
     (
         '{"sample_id": 1, "label": 1}',
         "field 'sample_id' must be a string in quotes, not 1",

@@ -19,24 +19,25 @@ from ..core.grouping import group_pairs
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..features.rankings import HIGHEST_LEVEL
-from ..options import NonEmpty, first_problem
+from ..options import NonEmpty
 from ..runtime.files import append, open_for_appending, read_lines, read_part, translate_write_errors, write_lines
 from .codec import LineError
 from .jsonl import Journal, current_time
 from .labels import Position, Probability, Provenance
+from .rows import row_values
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
 """Query and document."""
-_Id = Annotated[str, NonEmpty(), "an id"]
+DocumentId = Annotated[str, NonEmpty(), "an id"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
     """How relevant a document is to a query, with the source of the grade."""
 
-    sample_id: _Id
-    doc_id: _Id
+    sample_id: DocumentId
+    doc_id: DocumentId
     grade: int
     by: Provenance = "human"
     model: str = ""
@@ -191,7 +192,7 @@ def _read_provenance(path: Path) -> dict[GradeKey, Grade]:
 
 
 _LINE_START = b'{"sample_id":'
-_REQUIRED = dict.fromkeys(("sample_id", "doc_id", "grade", "by"))
+_REQUIRED = ("sample_id", "doc_id", "grade", "by")
 
 
 def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
@@ -203,24 +204,17 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
-    if not isinstance(row, Mapping):
-        raise DataFileError(path, number, "not an object")
-    known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
     try:
-        return make_grade(_REQUIRED | known)
+        return make_grade(row, _REQUIRED)
     except LineError as error:
         raise DataFileError(path, number, str(error)) from error
 
 
-def make_grade(fields: Mapping[str, Any]) -> Grade:
-    """The grade with these fields of a file; a ``LineError`` names the first that does not have its declared type."""
-    wrong = first_problem(Grade, fields)
-    if wrong is not None:
-        name, problem = wrong
-        raise LineError(f"{name!r} {problem}")
-    if "shown" in fields:
-        fields = {**fields, "shown": tuple(fields["shown"])}
-    return Grade(**fields)
+def make_grade(row: object, required: Sequence[str] = ("sample_id", "doc_id", "grade")) -> Grade:
+    """The grade of a row; a ``LineError`` names the first field that is missing or does not have its declared type."""
+    values = row_values(row, None, required, target=Grade)
+    fields = {name: values[name] for name in Grade.__dataclass_fields__ if name in values}
+    return Grade(**fields | {"shown": tuple(values.get("shown", ()))})
 
 
 # --- samples with these grades as their gold, and with their provenance ----------------------------------------------

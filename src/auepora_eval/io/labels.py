@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..runtime.files import read_lines, write_lines
 from .codec import LineError
 from .jsonl import Journal, encode_entry
 from .problems import Problems, name_ids, quote_text
+from .rows import row_values
 from .tables import read_records
 
 Provenance = Literal["human", "model", "corrected"]
@@ -374,7 +375,7 @@ _EVENT_KEYS = dict.fromkeys(("event", *LabelKey._fields, "by", "reason", "at", "
 
 
 def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
-    values = _known_values(row, _EVENT_KEYS)
+    values = row_values(row, _EVENT_KEYS, aliases=_FIELD_ALIASES)
     fields = {key: values.pop(key) for key in LabelKey._fields if key in values}
     if fields and not fields.get("sample_id"):
         raise LineError("field 'sample_id' is missing")
@@ -387,27 +388,11 @@ def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
 
 
 def _parse_label(row: Mapping[str, Any]) -> Label:
-    values = _known_values(row, _LABEL_KEYS)
-    for key in ("sample_id", "label"):
-        if key not in values:
-            hint = "; 'id' is the id of a submission" if key == "sample_id" and "id" in row else ""
-            raise LineError(f"field {key!r} is missing{hint}")
+    values = row_values(row, _LABEL_KEYS, ("sample_id", "label"), aliases=_FIELD_ALIASES)
     try:
         return Label(**values)
     except BadValueError as error:
         raise LineError(str(error).removeprefix(_subject(values["sample_id"]))) from error
-
-
-def _known_values(row: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The values of a row that are not null; a field that is not known is a ``LineError``."""
-    for key in row:
-        if key not in known:
-            meant = _FIELD_ALIASES.get(key.lower())
-            nearest = f"; did you mean {meant!r}?"
-            if meant not in known:
-                nearest = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}")
-            raise LineError(f"unknown field {quote_text(key)}{nearest}")
-    return {key: value for key, value in row.items() if value is not None}
 
 
 def _subject(sample_id: object) -> str:

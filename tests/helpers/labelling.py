@@ -82,4 +82,4 @@ def open_form(store: RunStore, path: Path, n: int = 3, *, purpose: Any = "calibr
     """The form for the answers of the first run to the first samples."""
     session = LabelSession(store, path, "ann", **options)
     records = [store.find("first")]
-    return session.form(session.batch(records, purpose), session.entries(records, _IDS[:n]))
+    return session.form(session.batch(records, purpose), session.entries(records, _IDS[:n]), {})

@@ -63,7 +63,7 @@ def test_equal_answers_of_two_runs_have_one_label(label_store: RunStore, tmp_pat
     session = LabelSession(label_store, tmp_path / "labels.jsonl", "ann")
     records = [label_store.find("first"), label_store.find("second")]
     both = [session.entries(records, ["q00000", "q00001"], place) for place in (0, 1)]
-    form = session.form(session.batch(records), [both[0][0], both[1][0], both[0][1], both[1][1]])
+    form = session.form(session.batch(records), [both[0][0], both[1][0], both[0][1], both[1][1]], {})
     typed(form, "r", "w")
     assert (form.number, form.message) == (2, "not saved: the other answer has the same text and the label right")
     assert labels_of(typed(form, "r", "r", "w")) == {

@@ -23,7 +23,6 @@ from ..labels.draws import LabelDraw
 from ..labels.sample_weights import weigh_samples
 from ..render.block_report import BlockReport
 from ..render.blocks import Block, Bullets, DefinitionList, Details, Prose, Row, TableColumn, simple_table
-from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE
 from ..stats.agreement import slope_report
 from ..stats.intervals import Estimate, Floats, Interval, Ints, interval_ends, mean_interval
@@ -111,10 +110,6 @@ class BiasReport(BlockReport):
             "notes": list(self.notes),
         }
 
-    def to_markdown(self) -> str:
-        """The report as Markdown."""
-        return blocks_markdown(self.blocks()) + "\n"
-
     def blocks(self) -> list[Block]:
         """A row per effect, and notes."""
         columns = [TableColumn(name) for name in ("property", "effect", "95 % interval", "unit")]
@@ -173,7 +168,7 @@ class JudgedAnswer:
 def run_family(record: RunRecord) -> str | None:
     """The model family of the system of a run, by the models that its configuration names, else by its name."""
     described = [record.config, record.plan.get("system"), record.plan.get("outputs")]
-    names = chain.from_iterable(map(model_names, described))
+    names = chain.from_iterable(model_names(description) for description in described)
     return next(filter(None, map(model_family, [*names, record.name])), None)
 
 
@@ -215,9 +210,9 @@ def measure_bias(
         family = families.pop(record.run_id, None) or families.pop(record.name, None) or run_family(record)
         human: Mapping[str, float] | None = None
         if label_list is not None:
-            kept, left_out = _select(scored, label_list, alone=len(records) == 1)
-            human, about = _labels_of(scored, kept, scale, draws, assume_random=assume_random)
-            notes += [*left_out, *about]
+            alone = len(records) == 1
+            human, about = _labels_of(scored, label_list, scale, draws, alone=alone, assume_random=assume_random)
+            notes += about
         own = list(_answers(store, record, scored, human, family))
         answers += own
         runs.append({"run_id": record.run_id, "name": record.name, "family": family, "num_answers": len(own)})
@@ -259,41 +254,38 @@ def _common_judge(store: RunStore, records: Sequence[RunRecord], loaded: Sequenc
     return next(iter(judges.values()))
 
 
-def _select(scored: SampleScores, labels: Sequence[Label], *, alone: bool) -> tuple[list[Label], list[str]]:
-    """The human labels of a run, and notes on those that do not count."""
-    kept, others = select_labels(labels, names=scored.run_names, metric=scored.metric, alone=alone)
-    kept, tuned = reject_tuning_labels(kept, (), leave_out=True)
-    reasons = {
-        "labels by a model": others["by_model"],
-        "labels of another metric": others["other_metric"],
-        "labels of samples that a person picked": others["chosen"],
-        "labels that were used to tune the prompt": tuned,
-    }
-    return kept, [f"left out: {count} {what}" for what, count in reasons.items() if count]
-
-
 def _labels_of(
     scored: SampleScores,
     labels: Sequence[Label],
     scale: str | None,
     draws: Mapping[str, list[LabelDraw]] | None,
     *,
+    alone: bool,
     assume_random: bool,
 ) -> tuple[Mapping[str, float], list[str]]:
-    """The labels of a run by sample, with equal inclusion probabilities, and notes on their draw and on the others."""
-    human = aggregate_labels(labels, None if scale is None else Scale.parse(scale))
-    notes = [f"left out: {len(human.ties)} answers whose annotators are evenly split"] if human.ties else []
+    """The human labels of a run by sample, with equal inclusion probabilities, and notes on them and on the others."""
+    kept, others = select_labels(labels, names=scored.run_names, metric=scored.metric, alone=alone)
+    kept, tuned = reject_tuning_labels(kept, (), leave_out=True)
+    human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
+    reasons = {
+        "labels by a model": others["by_model"],
+        "labels of another metric": others["other_metric"],
+        "labels of samples that a person picked": others["chosen"],
+        "labels that were used to tune the prompt": tuned,
+        "answers whose annotators are evenly split": len(human.ties),
+    }
+    notes = [f"left out: {count} {what}" for what, count in reasons.items() if count]
     ids = [value for value in human.values if value in scored.scores]
     if not ids:
         return human.values, notes
-    weights = weigh_samples(labels, ids, scored.scores, draws, scored.run_names, assume_random=assume_random)
+    weights = weigh_samples(kept, ids, scored.scores, draws, scored.run_names, assume_random=assume_random)
     used = weights.uniform_part(ids)
-    about = [f"{scored.name}: {note}" for note in weights.notes if weights.basis != "census"]
+    notes += [f"{scored.name}: {note}" for note in weights.notes if weights.basis != "census"]
     if len(used) < len(weights.ids):
-        about.append(
+        notes.append(
             f"{scored.name}: the bias is measured on {len(used)} labels, a part of the draw with equal probabilities"
         )
-    return {sample_id: human.values[sample_id] for sample_id in used}, [*notes, *about]
+    return {sample_id: human.values[sample_id] for sample_id in used}, notes
 
 
 def _answers(

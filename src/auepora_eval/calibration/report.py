@@ -409,7 +409,7 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     people = None if report.people is None else f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"
     register = None if report.register is None else report.register.note
     notes: list[tuple[str, str | None]] = [
-        *chain.from_iterable(map(_short_notes, report.judges)),
+        *chain.from_iterable(_short_notes(judge) for judge in report.judges),
         ("people", people),
         ("flagged", UNRELIABLE_NOTE * any(interval.flags for interval in _intervals(report))),
         ("basis", _basis_text(report.judged)),

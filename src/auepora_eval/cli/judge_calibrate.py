@@ -150,7 +150,7 @@ def calibrate_command(
 
     options: dict[str, Any] = {
         "scale": scale,
-        "tuned_on": set(chain.from_iterable(map(read_ids, tuned_on))),
+        "tuned_on": set(chain.from_iterable(read_ids(path) for path in tuned_on)),
         "leave_out_tuned": leave_out_tuned,
         "seed": seed,
         "draws": read_all_draws(label_files),

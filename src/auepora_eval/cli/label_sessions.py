@@ -49,8 +49,6 @@ from .options import write_out
 
 MAX_SHOWN = 20
 """Number of disagreements that are listed."""
-_NO_SELECTIONS: Mapping[str, Selection] = {}
-_NO_LABELS: Mapping[str, Sequence[PreviousLabel]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class LabelSession:
         sample_ids = list(dict.fromkeys(picked))
         self._require_answers(record, sample_ids)
         batch = self.batch([record], "review")
-        self._run(self.form(batch, self.entries([record], sample_ids)), record.name)
+        self._run(self.form(batch, self.entries([record], sample_ids), {}), record.name)
 
     def run_comparison(self, records: tuple[RunRecord, RunRecord], draw: LabelDraw) -> None:
         """Label both answers to the drawn samples, one after the other, without the names of the runs."""
@@ -179,15 +177,13 @@ class LabelSession:
         self,
         batch: LabelBatch,
         entries: Iterable[BatchEntry],
-        selections: Mapping[str, Selection] = _NO_SELECTIONS,
-        previous: Mapping[str, Sequence[PreviousLabel]] = _NO_LABELS,
+        selections: Mapping[str, Selection],
+        previous: Mapping[str, Sequence[PreviousLabel]] | None = None,
     ) -> LabelForm:
         """The form for these items, with the labels that the file has already."""
-        by_item: dict[tuple[str, str | None], Selection] = {}
-        for sample_id, selection in selections.items():
-            by_item[sample_id, None] = selection
+        by_item: dict[tuple[str, str | None], Selection] = {(name, None): found for name, found in selections.items()}
         queue = LabelQueue(replace(batch, items=tuple(entries)), self.store, selections=by_item)
-        return LabelForm(queue, self.annotator, previous)
+        return LabelForm(queue, self.annotator, previous or {})
 
     def _run(self, form: LabelForm, title: str = "") -> None:
         """Run the form on standard input, and print how much is labelled."""

@@ -618,14 +618,10 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
 
     def with_grade(documents: list[Document] | None) -> list[Document]:
         found = list(documents or ())
-        places = [place for place, document in enumerate(found) if document.doc_id == doc_id]
-        for place in places:
-            found[place] = _graded(found[place], grade)
-        if places:
-            return found
-        listed = [document for document in (*(relevant or ()), *(candidates or ())) if document.doc_id == doc_id]
-        added = listed or [_new_document(correction)]
-        return [*found, *(_graded(document, grade) for document in added)]
+        if all(document.doc_id != doc_id for document in found):
+            listed = [document for document in (*(relevant or ()), *(candidates or ())) if document.doc_id == doc_id]
+            found += listed or [_new_document(correction)]
+        return [_with_new_grade(document, doc_id, grade) for document in found]
 
     counts = sample.metadata.get(GOLD_BY)
     if isinstance(counts, Mapping) and find_document(sample, doc_id) is None:
@@ -635,6 +631,10 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     rest = None if relevant is None else [document for document in relevant if document.doc_id != doc_id]
     groups = _groups_of(sample, rest)
     return replace(sample, relevant_docs=rest, relevant_groups=groups, candidate_docs=with_grade(candidates))
+
+
+def _with_new_grade(document: Document, doc_id: str, grade: GoldValue) -> Document:
+    return _graded(document, grade) if document.doc_id == doc_id else document
 
 
 def _new_document(correction: Correction) -> Document:

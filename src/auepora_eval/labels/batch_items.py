@@ -11,7 +11,7 @@ from ..core.types import SystemOutputs
 from ..errors import DataFileError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
 from ..perturb.edits import hash_uniform
-from ..runtime.files import open_bytes
+from ..runtime.files import read_bytes
 from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, sample_at
@@ -166,19 +166,11 @@ class ItemReader:
 
     def draft_line(self, entry: BatchEntry) -> bytes:
         """The line of a draft in its file."""
-        start, end = self._draft_places[entry.positions[0]]
-        with open_bytes(self.batch.drafts_file) as file:
-            file.seek(start)
-            return file.read(end - start).rstrip(b"\r\n")
+        return self._drafts[entry.positions[0]].rstrip(b"\r")
 
     @cached_property
-    def _draft_places(self) -> list[tuple[int, int]]:
-        places, start = [], 0
-        with open_bytes(self.batch.drafts_file) as file:
-            for line in file:
-                places.append((start, start + len(line)))
-                start += len(line)
-        return places
+    def _drafts(self) -> list[bytes]:
+        return read_bytes(self.batch.drafts_file).split(b"\n")
 
     @cached_property
     def selections(self) -> Mapping[tuple[str, str | None], Selection]:

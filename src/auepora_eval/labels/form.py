@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import AueporaError, DataFileError
-from ..io.labels import UNCLEAR, Label, LabelEvent, LabelJournal, LabelKey, unclear_reason
+from ..io.labels import UNCLEAR, Label, LabelEvent, LabelJournal, unclear_reason
 from .agreement import format_label
 from .batch import LabelBatch
 from .batch_items import BatchItem
@@ -201,27 +201,25 @@ def check_label_file(batch: LabelBatch, annotator: str) -> None:
     journal.refresh()
     if journal.closed is not None:
         raise DataFileError(journal.path, None, "labelling is closed; label a new draw into another file")
+    of_session = (batch.metric, batch.adjudicates, batch.is_chosen, None)
+    for label in journal.labels:
+        key = label.key
+        is_own = key.annotator == annotator and key.run in batch.runs
+        if is_own and (key.metric, key.adjudicated, key.chosen, key.doc_id) == of_session:
+            problem = _kind_problem(label, batch)
+            if problem is not None:
+                raise DataFileError(journal.path, None, f"{annotator!r} {problem}, or label into another file")
+
+
+def _kind_problem(label: Label, batch: LabelBatch) -> str | None:
+    """Why a label is not of the kind that a session gives; ``None`` if it is."""
+    if (label.provenance == "model") != (batch.provenance == "model"):
+        given, added = repr(label.provenance), repr(batch.provenance)
+        return f"has labels of provenance {given} in it, and this session would add {added}; name another --annotator"
     scale = None if batch.scale is None else LabelScale.of(batch.scale)
+    is_word = isinstance(label.label, str | bool)
+    if is_word if scale is None else not is_word and label.value in scale:
+        return None
     expected = "right or wrong" if scale is None else f"numbers from {scale.low} to {scale.high}"
-    for label in journal.entries(annotator):
-        if not isinstance(label, Label) or not _is_of_session(label.key, batch):
-            continue
-        if (label.provenance == "model") != (batch.provenance == "model"):
-            problem = (
-                f"{annotator!r} has labels of provenance {label.provenance!r} in it, and this session would add "
-                f"{batch.provenance!r}; name another --annotator, or label into another file"
-            )
-            raise DataFileError(journal.path, None, problem)
-        is_word = isinstance(label.label, str | bool)
-        is_expected = is_word if scale is None else not is_word and label.value in scale
-        if not is_expected:
-            problem = (
-                f"{annotator!r} labelled sample {label.sample_id!r} with {format_label(label)}, and this session "
-                f"expects {expected}; use the same --scale, or label into another file"
-            )
-            raise DataFileError(journal.path, None, problem)
-
-
-def _is_of_session(key: LabelKey, batch: LabelBatch) -> bool:
-    shared = key.metric, key.adjudicated, key.chosen, key.doc_id
-    return key.run in batch.runs and shared == (batch.metric, batch.adjudicates, batch.is_chosen, None)
+    labelled = f"labelled sample {label.sample_id!r} with {format_label(label)}"
+    return f"{labelled}, and this session expects {expected}; use the same --scale"

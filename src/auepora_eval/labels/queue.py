@@ -298,13 +298,26 @@ class LabelQueue:
         name, labels = check_annotator(annotator), self.batch.parse_values(values)
         check_text(comment, "comment")
         with self._public_errors():
-            entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
-            if hidden:
-                shown = tuple(part for part in entries[0].shown or () if part not in hidden)
-                entries = [replace(label, shown=shown) for label in entries]
+            shown = tuple(part for part in self._shown(number, adjudicated=adjudicated) if part not in hidden)
+            keys = self._keys(number, name, adjudicated=adjudicated)
+            selection = self._items.selections.get((keys[0].sample_id, keys[0].doc_id), Selection())
             _, has_equal_answers = self._read_items.get(number, ((), False))
         if has_equal_answers and len(set(labels)) > 1:
             raise BadValueError("label: both answers have the same text, so that they get the same label")
+        given = Label(
+            **keys[0]._asdict(),
+            label=labels[0],
+            provenance=self.batch.provenance,
+            tuning=self.batch.tuning,
+            comment=comment,
+            at=current_time(),
+            draw=selection.draw,
+            probability=selection.probability,
+            position=selection.position,
+            shown=shown,
+            id=check_name(submission, "submission"),
+        )
+        entries = [replace(given, run=key.run, label=label) for key, label in zip(keys, labels, strict=True)]
         check = (lambda _: self._journal.check_adjudication(number, name, others)) if adjudicated else None
         seen_by = {self._keys(number, annotator, adjudicated=True)[0] for annotator in (name, *others)}
         with self._public_errors(), self._writing():
@@ -435,30 +448,6 @@ class LabelQueue:
         entry, batch = self._items.entry(number), self.batch
         shared = batch.metric, adjudicated or batch.adjudicates, batch.is_chosen, entry.doc_id
         return [LabelKey(entry.sample_id, name, run, *shared) for run in self._items.runs(number) or (None,)]
-
-    def _entries(
-        self, number: int, name: str, labels: Sequence[str | int], comment: str, submission: str, *, adjudicated: bool
-    ) -> list[Label]:
-        """The labels of an item, in the order in which its answers are shown."""
-        entry = self._items.entry(number)
-        selection = self._items.selections.get((entry.sample_id, entry.doc_id), Selection())
-        shown = self._shown(number, adjudicated=adjudicated)
-        return [
-            Label(
-                **key._asdict(),
-                label=label,
-                provenance=self.batch.provenance,
-                tuning=self.batch.tuning,
-                comment=comment,
-                at=current_time(),
-                draw=selection.draw,
-                probability=selection.probability,
-                position=selection.position,
-                shown=shown,
-                id=check_name(submission, "submission"),
-            )
-            for key, label in zip(self._keys(number, name, adjudicated=adjudicated), labels, strict=True)
-        ]
 
     def _shown(self, number: int, *, adjudicated: bool) -> tuple[str, ...]:
         """What was shown of an item, as labels record it."""

@@ -172,7 +172,9 @@ def calibrate_command(
                 report = measure(_run_scores(found, records, named, scores, options["draws"]))
                 report = register_verdict(found, records, report, options["draws"])
             else:
-                report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
+                report = measure(
+                    [_learn_weights(found, names[0], labels, metric=named, path=learn_weights, options=options)]
+                )
     text = report.to_text(shown=show)
     if is_short(form, output, every=every):
         text = calibration_short(report, [ALL_TABLES]).text()
@@ -196,7 +198,7 @@ def _run_scores(
 
 
 def _learn_weights(
-    store: RunStore, run: str, labels: Sequence[Label], metric: str | None, path: str, options: Mapping[str, Any]
+    store: RunStore, run: str, labels: Sequence[Label], *, metric: str | None, path: str, options: Mapping[str, Any]
 ) -> SampleScores:
     """Write the weights of the panel of a run; returns the scores of its stacked vote."""
     from ..calibration.panel_weights import learn_weights, write_weights

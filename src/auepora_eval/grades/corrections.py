@@ -244,8 +244,8 @@ def _returned_texts(store: RunStore, record: RunRecord, position: int | None, wa
     if not wanted:
         return {}
     rows = store.outputs(record.run_id, position=position)
-    documents = [hit.doc for hit in chain.from_iterable(row.output.retrieved for row in rows)]
-    return {doc.doc_id: doc.text for doc in documents if doc.doc_id in wanted and doc.text}
+    hits = chain.from_iterable(row.output.retrieved for row in rows)
+    return {hit.doc.doc_id: hit.doc.text for hit in hits if hit.doc.doc_id in wanted and hit.doc.text}
 
 
 def preview_corrections(

@@ -90,9 +90,10 @@ class ItemReader:
         answers = tuple(ItemAnswer(item.answer, self._documents(item.evidence)) for item in items)
         first = items[0]
         references = first.references if "reference" in self.batch.shown else ()
+        documents = list(chain.from_iterable(answer.documents for answer in answers))
         shown = {
-            "documents": any(answer.documents for answer in answers),
-            "relevance": any(document.gold for document in chain(*(answer.documents for answer in answers))),
+            "documents": bool(documents),
+            "relevance": any(document.gold for document in documents),
             "reference": bool(references),
         }
         names = tuple(name for name, is_shown in shown.items() if is_shown)

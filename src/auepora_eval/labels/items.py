@@ -41,7 +41,6 @@ class PreviousLabel:
 class LabelItem:
     """One answer to label."""
 
-    sample_id: str
     question: str
     answer: str
     evidence: tuple[ShownDocument, ...] = ()
@@ -113,7 +112,6 @@ def build_item(sample: EvaluationSample, output: SystemOutputs, *, match: Match 
     conversation = question["conversation"] if isinstance(question, Mapping) else ""
     response = output.response
     return LabelItem(
-        sample.sample_id,
         sample.query,
         answer="" if response is None else answer_text(response.text, response.structured),
         evidence=tuple(evidence),

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from auepora_eval.cli.label_sessions import LabelSession
-from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError
+from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError, UnknownBatchError
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, read_labels, write_labels
 from auepora_eval.labels.choices import LabelScale
 from auepora_eval.labels.draws import Selection
 from auepora_eval.labels.form import LabelForm, label_text
 from auepora_eval.store.runs import RunStore
+from helpers import stored_runs
 from helpers.labelling import open_form
 from helpers.requirements import examples
 
@@ -311,6 +312,16 @@ def test_a_missing_label_cannot_be_removed(label_store: RunStore, tmp_path: Path
     with pytest.warns(AueporaWarning, match="submissions that it has lost: 1"):
         form.handle_line("u")
     assert (form.message, form.number) == ("there is nothing to undo", 2)
+
+
+def test_a_run_that_is_deleted_ends_the_session_and_keeps_the_label(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = stored_runs.run(store, "first", stored_runs.samples(5), lambda number: "yes", ["mrr"])
+        form = open_form(store, tmp_path / "labels.jsonl")
+        store.delete(record.run_id)
+        with pytest.raises(UnknownBatchError, match="was deleted from the store"):
+            form.handle_line("r")
+    assert in_file(form.batch.journal) == [("q00000", "right")]
 
 
 OTHER_KINDS: list[tuple[Any, dict[str, Any], str, str]] = [

@@ -10,8 +10,6 @@ from ..options import first_problem
 from .codec import LineError
 from .problems import quote_text, type_name
 
-_NO_ALIASES: Mapping[str, str] = {}
-
 
 def row_values(
     row: object,
@@ -19,7 +17,7 @@ def row_values(
     required: Sequence[str] = (),
     *,
     target: type | None = None,
-    aliases: Mapping[str, str] = _NO_ALIASES,
+    aliases: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The values of a row that are not null; a ``LineError`` names the first field that is wrong.
 
@@ -30,7 +28,7 @@ def row_values(
         raise LineError(f"each line must be one JSON object, not {type_name(row)}")
     for key in row:
         if known is not None and key not in known:
-            meant = aliases.get(key.lower())
+            meant = (aliases or {}).get(key.lower())
             hint = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}")
             if meant in known:
                 hint = f"; did you mean {meant!r}?"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import AueporaError, DataFileError
+from ..errors import AueporaError, DataFileError, UnknownBatchError
 from ..io.labels import UNCLEAR, Label, LabelEvent, LabelJournal, unclear_reason
 from .agreement import format_label
 from .batch import LabelBatch
@@ -74,6 +74,8 @@ class LabelForm:
                 self._show_skipped()
             else:
                 self._refuse(line.strip(), "q to quit or u to undo")
+        except UnknownBatchError:  # the next item cannot be shown; what was typed is saved
+            raise
         except AueporaError as error:
             self.message = f"not saved: {error}"
 

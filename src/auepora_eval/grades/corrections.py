@@ -194,11 +194,8 @@ def run_names(effects: Iterable[RunEffect]) -> dict[str, str]:
     """The name of each run by its id; with the id if several have the name."""
     records = [effect.record for effect in effects]
     counts = Counter(record.name for record in records)
-    names = {record.run_id: record.name[:100] for record in records}
-    for record in records:
-        if counts[record.name] > 1:
-            names[record.run_id] += f" ({record.run_id})"
-    return names
+    ids = {record.run_id: f" ({record.run_id})" for record in records if counts[record.name] > 1}
+    return {record.run_id: record.name[:100] + ids.get(record.run_id, "") for record in records}
 
 
 RunProgress = Callable[[int, int], None]

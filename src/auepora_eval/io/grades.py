@@ -24,7 +24,7 @@ from ..runtime.files import append, open_for_appending, read_lines, read_part, t
 from .codec import LineError
 from .jsonl import Journal, current_time
 from .labels import Position, Probability, Provenance
-from .rows import row_values
+from .rows import require_types, row_values
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
@@ -212,7 +212,8 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
 
 def make_grade(row: object, required: Sequence[str] = ("sample_id", "doc_id", "grade")) -> Grade:
     """The grade of a row; a ``LineError`` names the first field that is missing or does not have its declared type."""
-    values = row_values(row, None, required, target=Grade)
+    values = row_values(row, None, required)
+    require_types(Grade, values)
     fields = {name: values[name] for name in Grade.__dataclass_fields__ if name in values}
     return Grade(**fields | {"shown": tuple(values.get("shown", ()))})
 

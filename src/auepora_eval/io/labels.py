@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,7 +23,7 @@ from ..errors import (
     did_you_mean,
 )
 from ..judge.nugget_lists import NUGGETS_KEY, NuggetTopic, parse_nuggets
-from ..options import Ge, Gt, Le, first_problem
+from ..options import Ge, Gt, Le, first_problem, option_types
 from ..runtime.files import read_lines, write_lines
 from .codec import LineError
 from .jsonl import Journal, encode_entry
@@ -399,11 +400,22 @@ def _subject(sample_id: object) -> str:
     return f"the label of sample {sample_id!r}: "
 
 
+@cache
+def _declared_fields(target: Any) -> list[tuple[str, Any, bool]]:
+    """Name and default of each field, and whether any string fits: to check these would double the time of reading."""
+    hints, defaults = option_types(target), target.__dataclass_fields__
+    return [(name, defaults[name].default, hints[name] in (str, str | None, LabelId)) for name in hints]
+
+
 def _type_problem(entry: Label | LabelEvent) -> str:
     """The first value that does not have its declared type; empty if all have."""
-    fields = entry.__dataclass_fields__.items()
-    given = {name: value for name, field in fields if (value := getattr(entry, name)) is not field.default}
-    wrong = first_problem(type(entry), given)
+    kind: Any = type(entry)
+    given = {
+        name: value
+        for name, default, is_text in _declared_fields(kind)
+        if (value := getattr(entry, name)) is not default and not (is_text and type(value) is str)
+    }
+    wrong = first_problem(kind, given)
     return f"field {wrong[0]!r} {wrong[1]}" if wrong else ""
 
 

@@ -16,13 +16,12 @@ def row_values(
     known: Collection[str] | None,
     required: Sequence[str] = (),
     *,
-    target: type | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The values of a row that are not null; a ``LineError`` names the first field that is wrong.
 
     ``known`` are the fields that a row may have (``None``: others are ignored), ``required`` those that it must have,
-    ``target`` the class that declares their types, and ``aliases`` what other tools call them.
+    and ``aliases`` what other tools call them.
     """
     if not isinstance(row, Mapping):
         raise LineError(f"each line must be one JSON object, not {type_name(row)}")
@@ -37,8 +36,6 @@ def row_values(
     for key in required:
         if key not in values:
             raise LineError(f"field {key!r} is missing")
-    if target is not None:
-        require_types(target, values)
     return values
 
 

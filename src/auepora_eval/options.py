@@ -37,6 +37,7 @@ __all__ = [
     "check_arguments",
     "check_options",
     "describe_type",
+    "first_problem",
     "option_rules",
     "option_types",
     "problem_of",
@@ -362,6 +363,16 @@ def option_rules(target: Any) -> Mapping[str, Rule]:
     """The rules of a class's or function's options that are checked, by name."""
     compiled = {name: _compile(hint) for name, hint in option_types(target).items()}
     return {name: rule for name, rule in compiled.items() if rule is not _SCALARS[Any]}
+
+
+def first_problem(target: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first value that does not have the type which a class declares for it: its name and problem."""
+    rules = option_rules(target)
+    for name, value in values.items():
+        rule = rules.get(name)
+        if rule is not None and not (rule.has_type(value) and rule.is_valid(value)):
+            return name, rule.problem(value, show_value)
+    return None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from auepora_eval.errors import BadTypeError, BadValueError
-from auepora_eval.io.grades import first_problem
 from auepora_eval.options import (
     Ge,
     Gt,
@@ -22,6 +21,7 @@ from auepora_eval.options import (
     check_arguments,
     check_options,
     describe_type,
+    first_problem,
     option_types,
     problem_of,
 )

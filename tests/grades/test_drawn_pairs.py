@@ -232,7 +232,10 @@ REFUSED: list[tuple[Callable[[list[dict[str, object]]], object], str]] = [
     (stop_early, "pairs that change precision@3; an interval needs"),
     (lambda rows: Path("qrels.txt.provenance.jsonl").unlink(), "is that of a person, and the one of the model is not"),
     (lambda rows: write_rows([row | {"grade": None} for row in rows]), "none of the 20 drawn pairs has a grade"),
-    (lambda rows: write_rows([row | {"probability": 0} for row in rows]), "'probability' must be a number above 0"),
+    (
+        lambda rows: write_rows([row | {"probability": 0} for row in rows]),
+        "'probability' must be an inclusion probability, which is above 0",
+    ),
     (lambda rows: write_rows([row | {"position": "1"} for row in rows]), "'position' must be an integer"),
     (lambda rows: write_rows([row | {"shown": "all"} for row in rows]), "'shown' must be a list of strings"),
     (lambda rows: Path("grade.draw.json").write_text('{"pairs": 1}'), "is no record of a draw of pairs"),

@@ -40,8 +40,8 @@ BAD = {
     "a word for a grade": ("q1\ta\tgood\n", "an integer"),
     "a column too few": ("q1\ta\t1\nq1\tb\n", "with tabs between"),
     "a grade between two": ('{"sample_id": "q", "doc_id": "d", "grade": 1.5}\n', "an integer"),
-    "no grade": ('{"sample_id": "q", "doc_id": "d"}\n', "an integer"),
-    "no document": ('{"sample_id": "q", "grade": 1}\n', "'doc_id' must be an id"),
+    "no grade": ('{"sample_id": "q", "doc_id": "d"}\n', "field 'grade' is missing"),
+    "no document": ('{"sample_id": "q", "grade": 1}\n', "field 'doc_id' is missing"),
     "not an object": ('{"sample_id": "q", "doc_id": "d", "grade": 1}\n[]\n', "one JSON object"),
     "two grades for one document": ("q1\ta\t1\nq1\ta\t2\n", "already graded on line 1"),
 }

@@ -125,10 +125,16 @@ def test_a_pool_file_round_trips(tmp_path: Path) -> None:
 BAD = {
     "not an object": ("[1]", "one JSON object"),
     "no document": ('{"sample_id": "q"}', "'doc_id' is missing"),
-    "an id that is a number": ('{"sample_id": 1, "doc_id": "d"}', "'sample_id' must be a string"),
+    "an id that is a number": ('{"sample_id": 1, "doc_id": "d"}', "'sample_id' must be an id, not 1"),
     "a misspelt field": ('{"sample_id": "q", "doc_id": "d", "txt": ""}', "did you mean"),
-    "ranks that are none": ('{"sample_id": "q", "doc_id": "d", "returned": ["a"]}', "'returned' must map"),
-    "turns that are none": ('{"sample_id": "q", "doc_id": "d", "history": ["a"]}', "'history' must be"),
+    "ranks that are none": (
+        '{"sample_id": "q", "doc_id": "d", "returned": ["a"]}',
+        "'returned' must be a mapping of runs to ranks",
+    ),
+    "turns that are none": (
+        '{"sample_id": "q", "doc_id": "d", "history": ["a"]}',
+        "'history' at position 1 must be a mapping",
+    ),
     "a grade below 0": ('{"sample_id": "q", "doc_id": "d", "judged": {"grade": -1}}', "'judged' must be"),
     "a giver nobody knows": (
         '{"sample_id": "q", "doc_id": "d", "judged": {"grade": 1, "by": "x"}}',

@@ -2,12 +2,15 @@
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.cli.label_sessions import LabelSession
+from auepora_eval.labels.form import LabelForm
 from auepora_eval.stats.agreement import alpha_report, kappa_report, kendall_report, pearson_report, spearman_report
 from auepora_eval.stats.calibration import auroc_report
 from auepora_eval.store.runs import RunStore
@@ -51,3 +54,32 @@ def type_lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
 
     return type_lines
+
+
+# --- a form without a command -----------------------------------------------------------------------------------------
+
+_IDS = [f"q{number:05}" for number in range(5)]
+
+
+def short_answer(number: int, name: str) -> SystemOutputs:
+    hits = [
+        RetrievedDocument(Document(doc, f"text of {doc}"), 1.0 / rank, rank) for rank, doc in ((1, "a"), (2, "gold"))
+    ]
+    return SystemOutputs(hits, Response("Ada did." if number == 0 else f"{name} {number}"))
+
+
+@pytest.fixture(scope="module")
+def label_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    """Two runs over five samples; their answers to the first one are equal."""
+    with RunStore.open(tmp_path_factory.mktemp("store") / "runs.sqlite") as found:
+        for name in ("first", "second"):
+            answers = {number: short_answer(number, name) for number in range(5)}
+            stored_runs.run(found, name, stored_runs.samples(5), answers.__getitem__, ["mrr"])
+        yield found
+
+
+def open_form(store: RunStore, path: Path, n: int = 3, *, purpose: Any = "calibrate", **options: Any) -> LabelForm:
+    """The form for the answers of the first run to the first samples."""
+    session = LabelSession(store, path, "ann", **options)
+    records = [store.find("first")]
+    return session.form(session.batch(records, purpose), session.entries(records, _IDS[:n]), {})

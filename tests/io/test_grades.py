@@ -142,13 +142,13 @@ def test_last_line_of_a_document_counts(tmp_path: Path) -> None:
 
 BAD = {
     "not JSON": ("nonsense", "not JSON"),
-    "a list": ("[]", "not an object"),
-    "no id": ('{"sample_id": "q", "grade": 1, "by": "model"}', "'doc_id' must be an id"),
+    "a list": ("[]", "each line must be one JSON object, not an array"),
+    "no id": ('{"sample_id": "q", "grade": 1, "by": "model"}', "field 'doc_id' is missing"),
     "a grade that is not a number": (
         '{"sample_id": "q", "doc_id": "d", "grade": "1", "by": "model"}',
         "must be an integer",
     ),
-    "no source": ('{"sample_id": "q", "doc_id": "d", "grade": 1}', "'by' must be one of"),
+    "no source": ('{"sample_id": "q", "doc_id": "d", "grade": 1}', "field 'by' is missing"),
     "a rationale that is not a string": (
         '{"sample_id": "q", "doc_id": "d", "grade": 1, "by": "model", "why": 1}',
         "a string",

@@ -74,10 +74,14 @@ WRONG = [  # line, message, why
     ('{"sample_id": "q1", "label": NaN}', "field 'label' is missing", "NaN is not a label"),
     ('{"sample_id": "q1", "label": "rihgt"}', "did you mean 'right'?", "a slip"),
     ('{"sample_id": "q1", "label": "good"}', "a scale is written in numbers", "another word"),
-    ('{"sample_id": "q1", "label": []}', "field 'label' must be 'right', 'wrong', true, false or a number", "a list"),
+    (
+        '{"sample_id": "q1", "label": []}',
+        "field 'label' must be 'right', 'wrong', true, false or a finite number",
+        "a list",
+    ),
     (
         '{"sample_id": 1, "label": 1}',
-        "field 'sample_id' must be a string, not a number; ids are strings, so put it in quotes",
+        "field 'sample_id' must be a string in quotes, not 1",
         "a number as id",
     ),
     ('{"sample_id": "", "label": 1}', "field 'sample_id' is empty", "an empty id"),
@@ -86,7 +90,7 @@ WRONG = [  # line, message, why
     ('{"sample_id": "q1", "label": 1, "zzz": 2}', "known fields: sample_id, label, annotator", "a foreign key"),
     (
         '{"sample_id": "q1", "label": 1, "tuning": 1}',
-        "field 'tuning' must be true or false, not a number",
+        "field 'tuning' must be true or false, not 1",
         "1 for true",
     ),
     ('{"sample_id": "q1", "label": 1, "provenance": "humane"}', "did you mean 'human'?", "a misspelt provenance"),
@@ -95,12 +99,12 @@ WRONG = [  # line, message, why
     ('{"sample_id": "q1", "label": 1, "probability": 0.5}', "field 'draw' is missing", "a probability of no draw"),
     (
         '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": 0}',
-        "an inclusion probability is above 0 and at most 1",
+        "must be an inclusion probability, which is above 0 and at most 1; not 0",
         "what cannot be drawn",
     ),
     (
         '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": true}',
-        "field 'probability' must be a number, not true or false",
+        "field 'probability' must be an inclusion probability, which is above 0 and at most 1; not True",
         "true as a probability",
     ),
     (
@@ -109,7 +113,11 @@ WRONG = [  # line, message, why
         "a position before the first",
     ),
     ('{"sample_id": "q1", "label": 1, "shown": "all"}', "field 'shown' must be a list of strings", "a string as list"),
-    ('{"sample_id": "q1", "label": 1, "shown": [1]}', "field 'shown' must be a list of strings", "a list of numbers"),
+    (
+        '{"sample_id": "q1", "label": 1, "shown": [1]}',
+        "field 'shown' at position 1 must be a string, not 1",
+        "a list of numbers",
+    ),
     (
         '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": 0.5, "chosen": true}',
         "picked by a person, or drawn at random",

@@ -10,7 +10,7 @@ import pytest
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.labels import Label, read_labels, write_labels
 from auepora_eval.labels.agreement import annotator_agreement, find_disagreements, group_by_annotator, previous_labels
-from auepora_eval.labels.items import PreviousLabel, load_population, read_items
+from auepora_eval.labels.items import PreviousLabel, build_item, load_population
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 
@@ -252,7 +252,8 @@ def test_population_of_a_run(labelled_run: str) -> None:
     with RunStore.open("runs.sqlite") as store:
         everybody = load_population(store, labelled_run)
         by_scenario = load_population(store, labelled_run, "labels.scenario")
-        (one,) = read_items(store, labelled_run, ["q00003"])
+        output = next(row.output for row in store.outputs(labelled_run, repeat=0, position=3))
+        one = build_item(store.samples(labelled_run)[3], output)
     assert len(everybody.strata) == 11  # of twelve, one failed
     assert everybody.left_out == {"failed": 1}
     assert set(by_scenario.strata.values()) == {"rare", "usual"}

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from auepora_eval.io.labels import read_labels
-from auepora_eval.labels.form import FormState
-from auepora_eval.labels.items import LabelItem
-from auepora_eval.labels.terminal_form import LabelFile, read_input_lines, run_form
+from auepora_eval.labels.terminal_form import read_input_lines, run_form
+from auepora_eval.store.runs import RunStore
+from helpers.labelling import open_form
 
 Command = Callable[..., tuple[int, str, str]]
 LABEL = ("label", "latest", "--n", "5", "--stratify", "labels.scenario")
@@ -204,9 +204,10 @@ class Typist:
         os.close(self.master)
 
 
-def test_lines_pasted_into_a_terminal_label_one_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sheet = LabelFile(tmp_path / "labels.jsonl", "ann", "run_1")
-    items = tuple(LabelItem(f"q{number}", f"question {number}?", "answer") for number in range(5))
+def test_lines_pasted_into_a_terminal_label_one_answer(
+    monkeypatch: pytest.MonkeyPatch, label_store: RunStore, tmp_path: Path
+) -> None:
+    form = open_form(label_store, tmp_path / "labels.jsonl", 5)
     typist = Typist([(b"question 0?", b"r\nr\nr\nr\n"), (b"question 1?", b"w\nw\n"), (b"question 2?", b"\x04")])
     try:
         with (
@@ -216,8 +217,7 @@ def test_lines_pasted_into_a_terminal_label_one_answer(monkeypatch: pytest.Monke
         ):
             patched.setattr(sys, "stdin", stdin)
             patched.setattr(sys, "stdout", stdout)
-            end = run_form(FormState(items), sheet, lines=read_input_lines())
+            run_form(form, lines=read_input_lines())
     finally:
         typist.leave()
-    assert [one.label for one in end.labels.values()] == ["right", "wrong"]
-    assert [one.label for one in sheet.labels()] == ["right", "wrong"]
+    assert [one.label for one in read_labels(form.batch.journal)] == ["right", "wrong"]

@@ -1,41 +1,53 @@
 """What the form prints: plain lines with everything about an answer, and nothing that a text could control."""
 
 import unicodedata
-from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.labels.batch_items import BatchItem, ItemAnswer
 from auepora_eval.labels.choices import LabelScale
-from auepora_eval.labels.form import FormState, GivenLabel, handle_line, restore_labels
-from auepora_eval.labels.items import LabelItem, PreviousLabel, ShownDocument, build_item
-from auepora_eval.labels.terminal_form import render_state, rubric
+from auepora_eval.labels.form import LabelForm
+from auepora_eval.labels.items import PreviousLabel, ShownDocument, build_item
+from auepora_eval.labels.terminal_form import render_form, rubric
+from auepora_eval.store.runs import RunStore
+from helpers.labelling import open_form
 
 HOSTILE = "a\x1b[2J\x1b]0;title\x07\x9b31m\rb\x00\u202edne\u2066\x7f\n::error::x\n##[error]x\r\n=cmd\u2028> q\ud800"
-
-
-def item(**more: object) -> LabelItem:
-    made = LabelItem(
-        "q1",
-        "Who wrote it?",
-        "Ada did.",
-        (
-            ShownDocument("d1", "About Ada.", 1, False),
-            ShownDocument("d2", "Ada wrote it.", 2, True),
-            ShownDocument("d9", "", None, True),
+ITEM = BatchItem(
+    1,
+    "Who wrote it?",
+    (
+        ItemAnswer(
+            "Ada did.",
+            (
+                ShownDocument("d1", "About Ada.", 1, False),
+                ShownDocument("d2", "Ada wrote it.", 2, True),
+                ShownDocument("d9", "", None, True),
+            ),
         ),
-        ("Ada", "Ada Lovelace"),
-    )
-    return replace(made, **more)  # type: ignore[arg-type]
+    ),
+    references=("Ada", "Ada Lovelace"),
+)
 
 
-def shown(state: FormState) -> str:
-    return "\n".join(render_state(state, title="ann, nightly"))
+@pytest.fixture
+def form(label_store: RunStore, tmp_path: Path) -> LabelForm:
+    """A form for one answer, which shows ``ITEM``."""
+    made = open_form(label_store, tmp_path / "labels.jsonl", 1)
+    made.item = ITEM
+    return made
 
 
-def test_evidence_question_answer_and_rubric() -> None:
-    assert render_state(FormState((item(),)), title="ann, nightly") == [
+def shown(form: LabelForm) -> str:
+    return "\n".join(render_form(form, title="ann, nightly"))
+
+
+def test_evidence_question_answer_and_rubric(form: LabelForm) -> None:
+    assert render_form(form, title="ann, nightly") == [
         "",
         "--- 1 of 1, 0 labelled, ann, nightly",
         "Document 1 of 2: d1",
@@ -63,68 +75,64 @@ def test_evidence_question_answer_and_rubric() -> None:
     ],
     ids=["grades between", "two grades"],
 )
-def test_rubric_of_a_scale(scale: LabelScale, text: str) -> None:
-    assert rubric(scale) == text
+def test_rubric_of_a_scale(label_store: RunStore, tmp_path: Path, scale: LabelScale, text: str) -> None:
+    assert rubric(open_form(label_store, tmp_path / "labels.jsonl", scale=scale).batch) == text
 
 
-def test_the_reference_is_shown_on_demand() -> None:
-    state = FormState((item(),))
-    assert "Lovelace" not in shown(state)
-    state, _ = handle_line(state, "a")
-    assert "Reference 2 of 2\n  | Ada Lovelace" in shown(state)
+def test_the_reference_is_shown_on_demand(form: LabelForm) -> None:
+    assert "Lovelace" not in shown(form)
+    form.handle_line("a")
+    assert "Reference 2 of 2\n  | Ada Lovelace" in shown(form)
 
 
-def test_blind_shows_neither_references_nor_what_is_relevant() -> None:
-    text = shown(FormState((item(),), blind=True))
-    assert "eference" not in text
-    assert "elevant" not in text
-    assert "d9" not in text
-    assert "Document 2 of 2\n" in text
-    assert "d2" not in text, "an id may name the source"
+def test_blind_shows_neither_references_nor_what_is_relevant(label_store: RunStore, tmp_path: Path) -> None:
+    options: list[tuple[dict[str, Any], bool]] = [({}, True), ({"blind": True}, False)]
+    for place, (more, is_shown) in enumerate(options):
+        text = shown(open_form(label_store, tmp_path / f"{place}.jsonl", **more))
+        assert ("eference" in text) is is_shown
+        assert ("Document 2 of 2: gold  * relevant" in text) is is_shown
+        assert ("Document 2 of 2\n" in text) is not is_shown, "an id may name the source"
 
 
-def test_previous_labels_and_conversation_are_shown() -> None:
-    shown_item = item(
-        previous_labels=(PreviousLabel("ann", "right"), PreviousLabel("bob", "wrong", "no source")),
-        conversation="user: hello",
-    )
-    text = shown(FormState((shown_item,)))
+def test_previous_labels_and_conversation_are_shown(form: LabelForm) -> None:
+    form.previous = {"q00000": [PreviousLabel("ann", "right"), PreviousLabel("bob", "wrong", "no source")]}
+    form.item = BatchItem(1, "Who?", ITEM.answers, conversation="user: hello")
+    text = shown(form)
     assert "Label of ann\n  | right\nLabel of bob\n  | wrong: no source\n" in text
     assert "Before\n  | user: hello\nQuestion" in text
 
 
-def test_empty_answer_and_retrieval() -> None:
-    text = shown(FormState((LabelItem("q", "?", ""),)))
+def test_empty_answer_and_retrieval(form: LabelForm) -> None:
+    form.item = BatchItem(1, "?", (ItemAnswer(""),))
+    text = shown(form)
     assert "Answer\n  | (empty)" in text
     assert "Nothing was retrieved." in text
 
 
-def test_progress_skips_and_the_end() -> None:
-    items = tuple(item(sample_id=f"q{n}") for n in range(4))
-    state = restore_labels(FormState(items), {("q0", ""): GivenLabel("right"), ("q1", ""): GivenLabel("wrong")})
-    assert "--- 3 of 4, 2 labelled" in shown(state)
-    state, _ = handle_line(state, "s")
-    assert "--- 4 of 4, 2 labelled, 1 skipped" in shown(state)
-    state, _ = handle_line(state, "r")
-    assert "3 labelled: 2 right, 1 wrong." in shown(state)
-    assert "1 was skipped; s shows it again." in shown(state)
+def test_progress_skips_and_the_end(label_store: RunStore, tmp_path: Path) -> None:
+    form = open_form(label_store, tmp_path / "labels.jsonl", 4)
+    for line in "rw":
+        form.handle_line(line)
+    assert "--- 3 of 4, 2 labelled" in shown(form)
+    form.handle_line("s")
+    assert "--- 4 of 4, 2 labelled, 1 skipped" in shown(form)
+    form.handle_line("r")
+    assert "3 labelled: 2 right, 1 wrong." in shown(form)
+    assert "1 was skipped; s shows it again." in shown(form)
 
 
 @pytest.mark.slow
 @given(st.text(max_size=80))
 @settings(max_examples=25)
-def test_hostile_texts_begin_no_line_and_contain_no_controls(text: str) -> None:
+def test_hostile_texts_begin_no_line_and_contain_no_controls(
+    label_store: RunStore, tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     hostile = HOSTILE + text
-    shown_item = LabelItem(
-        hostile,
-        hostile,
-        hostile,
-        (ShownDocument(hostile, hostile, 1, True),),
-        (hostile,),
-        hostile,
-        (PreviousLabel(hostile, hostile, hostile),),
-    )
-    lines = render_state(FormState((shown_item,), reference_shown=True), title=hostile)
+    form = open_form(label_store, tmp_path_factory.mktemp("hostile") / "labels.jsonl", 1)
+    answer = ItemAnswer(hostile, (ShownDocument(hostile, hostile, 1, True),))
+    form.item = BatchItem(1, hostile, (answer,), references=(hostile,), conversation=hostile)
+    form.previous, form.reference_shown = {"q00000": [PreviousLabel(hostile, hostile, hostile)]}, True
+    lines = render_form(form, title=hostile)
     own = ("---", "Document 1", "Before", "Question", "Answer", "Label of", "Reference", "Is the", "  s skip", "  |")
     for line in lines:
         assert not line or line.startswith(own)

@@ -12,7 +12,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.conventions import Conventions, Match
 from auepora_eval.engine.gold_match import MatchChoice
-from auepora_eval.labels.items import build_item, read_items
+from auepora_eval.labels.items import build_item
 from auepora_eval.queries.view import GoldMarks
 from auepora_eval.render.blocks import DefinitionList
 from auepora_eval.report.browser.listing import build_browser
@@ -223,7 +223,9 @@ def test_curves_and_cut_offs_agree_with_results(match: Match, tmp_path: Path) ->
             values = cut_offs(store.samples(record.run_id)[position], row.output, 2, rules)
             scores = [results[name].scores for name in ("recall@1", "recall@2")]
             assert [one.recall for one in values] == [column[position] for column in scores if column is not None]
-        (item,) = read_items(store, record.run_id, ["below"])
+        below = [sample.sample_id for sample in store.samples(record.run_id)].index("below")
+        row = next(iter(store.outputs(record.run_id, repeat=0, position=below)))
+        item = build_item(store.samples(record.run_id)[below], row.output, match=match)
         assert [one.gold for one in item.evidence] == [False, True]
 
 

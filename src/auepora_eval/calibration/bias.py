@@ -7,11 +7,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.grouping import group_pairs
 from ..errors import BadValueError, DataFileError
 from ..io.labels import Label
 from ..judge.critic import model_family, model_names
@@ -21,7 +23,6 @@ from ..labels.draws import LabelDraw
 from ..labels.sample_weights import weigh_samples
 from ..render.block_report import BlockReport
 from ..render.blocks import Block, Bullets, DefinitionList, Details, Prose, Row, TableColumn, simple_table
-from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE
 from ..stats.agreement import slope_report
 from ..stats.intervals import Estimate, Floats, Interval, Ints, interval_ends, mean_interval
@@ -50,6 +51,22 @@ class BiasEffect:
     unit: str
     num_answers: int
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def flags(self) -> list[str]:
+        """Why the interval may be too narrow."""
+        interval = self.estimate.interval
+        return [] if interval is None else list(interval.flags)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The effect as a JSON object."""
+        counts = {"flags": self.flags(), "unit": self.unit, "num_answers": self.num_answers}
+        return {"property": self.property, **self.estimate.to_dict(), **counts, **self.details}
+
+    def row(self) -> Row:
+        """The effect as a row of a table."""
+        value, counts = self.estimate.value, [f"{self.num_answers:,}", f"{self.estimate.units:,}"]
+        shown = "n/a" if value is None else f"{value:+.4f}"
+        return [self.property, shown, _interval_text(self.estimate.interval), self.unit, *counts]
 
     def sentence(self, relation: str) -> str:
         """The effect in words."""
@@ -89,39 +106,15 @@ class BiasReport(BlockReport):
             "runs": [dict(run) for run in self.runs],
             "relation": self.relation,
             "outcome": _OUTCOMES[self.relation],
-            "effects": [
-                {
-                    "property": effect.property,
-                    **effect.estimate.to_dict(),
-                    "flags": list(effect.estimate.interval.flags) if effect.estimate.interval is not None else [],
-                    "unit": effect.unit,
-                    "num_answers": effect.num_answers,
-                    **effect.details,
-                }
-                for effect in self.effects
-            ],
+            "effects": [effect.to_dict() for effect in self.effects],
             "notes": list(self.notes),
         }
-
-    def to_markdown(self) -> str:
-        """The report as Markdown."""
-        return blocks_markdown(self.blocks()) + "\n"
 
     def blocks(self) -> list[Block]:
         """A row per effect, and notes."""
         columns = [TableColumn(name) for name in ("property", "effect", "95 % interval", "unit")]
         columns += [TableColumn(name, number=True) for name in ("answers", "questions")]
-        rows: list[Row] = [
-            [
-                effect.property,
-                "n/a" if effect.estimate.value is None else f"{effect.estimate.value:+.4f}",
-                _interval_text(effect.estimate.interval),
-                effect.unit,
-                f"{effect.num_answers:,}",
-                f"{effect.estimate.units:,}",
-            ]
-            for effect in self.effects
-        ]
+        rows = [effect.row() for effect in self.effects]
         facts: list[tuple[str, Any]] = [
             ("metric", self.metric),
             ("judge", f"{self.judge}, family {' and '.join(self.judge_families) or 'unknown'}"),
@@ -130,9 +123,9 @@ class BiasReport(BlockReport):
         ]
         blocks: list[Block] = [DefinitionList(facts), simple_table(columns, rows)]
         blocks.append(Bullets([effect.sentence(self.relation) for effect in self.effects]))
-        intervals = (effect.estimate.interval for effect in self.effects)
-        unreliable = any(interval.flags for interval in intervals if interval is not None)
-        blocks += [Prose(text) for text in (*self.notes, *([UNRELIABLE_NOTE] if unreliable else []))]
+        blocks += [Prose(note) for note in self.notes]
+        if any(effect.flags() for effect in self.effects):
+            blocks.append(Prose(UNRELIABLE_NOTE))
         return [Details(f"{self.relation.capitalize()} of the judge of {self.metric}", blocks, is_open=True)]
 
 
@@ -175,7 +168,7 @@ class JudgedAnswer:
 def run_family(record: RunRecord) -> str | None:
     """The model family of the system of a run, by the models that its configuration names, else by its name."""
     described = [record.config, record.plan.get("system"), record.plan.get("outputs")]
-    names = [text for description in described for text in model_names(description)]
+    names = chain.from_iterable(model_names(description) for description in described)
     return next(filter(None, map(model_family, [*names, record.name])), None)
 
 
@@ -217,9 +210,9 @@ def measure_bias(
         family = families.pop(record.run_id, None) or families.pop(record.name, None) or run_family(record)
         human: Mapping[str, float] | None = None
         if label_list is not None:
-            kept, left_out = _select(scored, label_list, alone=len(records) == 1)
-            human, about = _labels_of(scored, kept, scale, draws, assume_random=assume_random)
-            notes += [*left_out, *about]
+            alone = len(records) == 1
+            human, about = _labels_of(scored, label_list, scale, draws, alone=alone, assume_random=assume_random)
+            notes += about
         own = list(_answers(store, record, scored, human, family))
         answers += own
         runs.append({"run_id": record.run_id, "name": record.name, "family": family, "num_answers": len(own)})
@@ -261,41 +254,38 @@ def _common_judge(store: RunStore, records: Sequence[RunRecord], loaded: Sequenc
     return next(iter(judges.values()))
 
 
-def _select(scored: SampleScores, labels: Sequence[Label], *, alone: bool) -> tuple[list[Label], list[str]]:
-    """The human labels of a run, and notes on those that do not count."""
-    kept, others = select_labels(labels, names=scored.run_names, metric=scored.metric, alone=alone)
-    kept, tuned = reject_tuning_labels(kept, (), leave_out=True)
-    reasons = {
-        "labels by a model": others["by_model"],
-        "labels of another metric": others["other_metric"],
-        "labels of samples that a person picked": others["chosen"],
-        "labels that were used to tune the prompt": tuned,
-    }
-    return kept, [f"left out: {count} {what}" for what, count in reasons.items() if count]
-
-
 def _labels_of(
     scored: SampleScores,
     labels: Sequence[Label],
     scale: str | None,
     draws: Mapping[str, list[LabelDraw]] | None,
     *,
+    alone: bool,
     assume_random: bool,
 ) -> tuple[Mapping[str, float], list[str]]:
-    """The labels of a run by sample, with equal inclusion probabilities, and notes on their draw and on the others."""
-    human = aggregate_labels(labels, None if scale is None else Scale.parse(scale))
-    notes = [f"left out: {len(human.ties)} answers whose annotators are evenly split"] if human.ties else []
+    """The human labels of a run by sample, with equal inclusion probabilities, and notes on them and on the others."""
+    kept, others = select_labels(labels, names=scored.run_names, metric=scored.metric, alone=alone)
+    kept, tuned = reject_tuning_labels(kept, (), leave_out=True)
+    human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
+    reasons = {
+        "labels by a model": others["by_model"],
+        "labels of another metric": others["other_metric"],
+        "labels of samples that a person picked": others["chosen"],
+        "labels that were used to tune the prompt": tuned,
+        "answers whose annotators are evenly split": len(human.ties),
+    }
+    notes = [f"left out: {count} {what}" for what, count in reasons.items() if count]
     ids = [value for value in human.values if value in scored.scores]
     if not ids:
         return human.values, notes
-    weights = weigh_samples(labels, ids, scored.scores, draws, scored.run_names, assume_random=assume_random)
+    weights = weigh_samples(kept, ids, scored.scores, draws, scored.run_names, assume_random=assume_random)
     used = weights.uniform_part(ids)
-    about = [f"{scored.name}: {note}" for note in weights.notes if weights.basis != "census"]
+    notes += [f"{scored.name}: {note}" for note in weights.notes if weights.basis != "census"]
     if len(used) < len(weights.ids):
-        about.append(
+        notes.append(
             f"{scored.name}: the bias is measured on {len(used)} labels, a part of the draw with equal probabilities"
         )
-    return {sample_id: human.values[sample_id] for sample_id in used}, [*notes, *about]
+    return {sample_id: human.values[sample_id] for sample_id in used}, notes
 
 
 def _answers(
@@ -350,7 +340,8 @@ def _length_effect(answers: Sequence[JudgedAnswer], seed: int) -> BiasEffect:
 def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str], seed: int) -> BiasEffect:
     unit = "judge's family minus others"
     known = [answer for answer in answers if answer.family is not None]
-    means = {family: _mean([answer for answer in known if answer.family == family]) for family in _families(known)}
+    by_family = group_pairs((str(answer.family), answer) for answer in known)
+    means = {family: _mean(by_family[family]) for family in sorted(by_family)}
     details = {"families": means, "num_unknown": len(answers) - len(known)}
     own = np.array([float(answer.family in judge_families) for answer in known])
     if not judge_families:
@@ -364,10 +355,6 @@ def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str
     return BiasEffect(
         "family", Estimate(None, None, len({answer.cluster for answer in known}), why), unit, len(known), details
     )
-
-
-def _families(answers: Iterable[JudgedAnswer]) -> list[str]:
-    return sorted({answer.family for answer in answers if answer.family is not None})
 
 
 def _mean(answers: Sequence[JudgedAnswer]) -> dict[str, Any]:

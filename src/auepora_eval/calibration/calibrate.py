@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def calibrate(
     rated: list[Label] = []
     prepared = []
     for run in runs:
-        other_names = {name for run in runs for name in run.run_names} - set(run.run_names)
+        other_names = set(chain.from_iterable(other_run.run_names for other_run in runs)) - set(run.run_names)
         own_labels = [label for label in labels if label.run not in other_names]
         selected, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
         kept, tuned = reject_tuning_labels(selected, tuned_on, leave_out=leave_out_tuned)

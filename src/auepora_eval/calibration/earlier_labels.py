@@ -50,7 +50,7 @@ def fit_earlier_labels(
     samples are drawn and how narrow an interval gets, and never whether it is valid. Labels need a draw, recorded or
     named, or must cover all answers of their run: the forecast depends on them.
     """
-    compared = {name for record in records for name in (record.run_id, record.name)}
+    compared = {record.run_id for record in records} | {record.name for record in records}
     by_run: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
         if label.run is not None and label.run not in compared:

@@ -140,11 +140,10 @@ def plan_comparison(
         calibrator = fit_earlier_labels(store, records, name, read_annotations(history), read_all_draws(history))
     first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
     answered = [load_population(store, record.run_id).strata for record in records]
-    both = [sample_id for sample_id in first if sample_id in second and all(sample_id in each for each in answered)]
+    known = second.keys() & answered[0].keys() & answered[1].keys()
+    both = [sample_id for sample_id in first if sample_id in known]
     if records[0].fingerprint != records[1].fingerprint:
-        asked = [
-            {sample.sample_id: sample.query for sample in store.samples(each.run_id, texts=False)} for each in records
-        ]
+        asked = [_queries(store, record) for record in records]
         if other := next((sample_id for sample_id in both if asked[0][sample_id] != asked[1][sample_id]), None):
             raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
     num_others = max(len(first), len(second)) - len(both)
@@ -161,6 +160,10 @@ def plan_comparison(
         left_out={"not_in_both": num_others} if num_others else {},
         equal_answers=equal,
     )
+
+
+def _queries(store: RunStore, record: RunRecord) -> dict[str, str]:
+    return {sample.sample_id: sample.query for sample in store.samples(record.run_id, texts=False)}
 
 
 def find_equal_answers(store: RunStore, runs: Sequence[str]) -> Collection[str]:
@@ -193,9 +196,9 @@ def plan_comparison_batch(store: RunStore, options: BatchOptions, records: tuple
         history=options.history,
     )
     assert draw.comparison is not None
-    positions = [sample_positions(store, record) for record in records]
+    places = [sample_positions(store, record) for record in records]
     entries = tuple(
-        BatchEntry(sample_id, tuple(each[sample_id] for each in positions)) for sample_id in draw.sample_ids
+        BatchEntry(sample_id, (places[0][sample_id], places[1][sample_id])) for sample_id in draw.sample_ids
     )
     sentences = tuple(describe_forecast(draw))
     figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}

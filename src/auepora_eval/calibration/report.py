@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from ..compare.stores import DecisionRegister
@@ -168,6 +169,10 @@ class Disagreement:
     rationale: str = ""
 
 
+_MEASURES = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
+"""The measures of agreement of a judge."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeCalibration:
     """The scores of one run compared with the human labels of its answers."""
@@ -214,7 +219,6 @@ class JudgeCalibration:
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
         probabilities = None if self.probabilities is None else self.probabilities.to_dict()
-        measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
         errors = ("calibration_error", "calibration_error_equal_mass", "brier")
         return {
             "name": self.name,
@@ -223,7 +227,7 @@ class JudgeCalibration:
             "threshold_given": self.threshold_given,
             "higher_is_better": self.higher_is_better,
             "labelled": self.labelled,
-            **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
+            **{name: getattr(self, name).to_dict() for name in (*_MEASURES, *errors)},
             "alpha_level": self.alpha_level,
             "confusion": asdict(self.confusion),
             "reliability": [{**asdict(row), "interval": interval_ends(row.interval)} for row in self.reliability],
@@ -405,7 +409,7 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     people = None if report.people is None else f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"
     register = None if report.register is None else report.register.note
     notes: list[tuple[str, str | None]] = [
-        *(note for judge in report.judges for note in _short_notes(judge)),
+        *chain.from_iterable(_short_notes(judge) for judge in report.judges),
         ("people", people),
         ("flagged", UNRELIABLE_NOTE * any(interval.flags for interval in _intervals(report))),
         ("basis", _basis_text(report.judged)),
@@ -573,7 +577,7 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts: list[Block] = [simple_table(columns, rows), basis]
         parts += (Prose(_worth(mean, like_chance=alike)) for mean, alike in shown)
     else:
-        notes = dict.fromkeys(note for judge in report.judged for note in judge.notes)
+        notes = dict.fromkeys(chain.from_iterable(judge.notes for judge in report.judged))
         labels_only = simple_table(
             ["mean of", *columns[2:4], "labels used"], [[row[0], *row[2:4], row[6]] for row in rows]
         )
@@ -687,23 +691,16 @@ def _shorten(text: str) -> str:
 
 def _intervals(report: CalibrationReport) -> list[Interval]:
     """Every interval that is shown."""
-    measured: list[Estimate] = []
+    measured: list[Estimate | CorrectedMean] = []
     if report.people is not None:
         measured.append(report.people.alpha)
-        measured += [each for pair in report.people.pairs for each in (pair.agreement, pair.kappa)]
-    means = [] if report.difference is None else [report.difference]
+        for pair in report.people.pairs:
+            measured += pair.agreement, pair.kappa
+    means = [judge.corrected for judge in report.judged]
+    if report.difference is not None:
+        means.append(report.difference)
     for judge in report.judged:
-        measured += [
-            judge.agreement,
-            judge.kappa,
-            judge.alpha,
-            judge.auroc,
-            judge.tpr,
-            judge.tnr,
-            judge.balanced_accuracy,
-        ]
+        measured += [getattr(judge, name) for name in _MEASURES]
         measured += judge.correlations.values()
-        means.append(judge.corrected)
-    found = [each.interval for each in measured]
-    found += [end for each in means for end in (each.interval, each.labels_interval)]
+    found = [estimate.interval for estimate in (*measured, *means)] + [mean.labels_interval for mean in means]
     return [interval for interval in found if interval is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,7 +150,7 @@ def calibrate_command(
 
     options: dict[str, Any] = {
         "scale": scale,
-        "tuned_on": {sample_id for path in tuned_on for sample_id in read_ids(path)},
+        "tuned_on": set(chain.from_iterable(read_ids(path) for path in tuned_on)),
         "leave_out_tuned": leave_out_tuned,
         "seed": seed,
         "draws": read_all_draws(label_files),
@@ -171,7 +172,9 @@ def calibrate_command(
                 report = measure(_run_scores(found, records, named, scores, options["draws"]))
                 report = register_verdict(found, records, report, options["draws"])
             else:
-                report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
+                report = measure(
+                    [_learn_weights(found, names[0], labels, metric=named, path=learn_weights, options=options)]
+                )
     text = report.to_text(shown=show)
     if is_short(form, output, every=every):
         text = calibration_short(report, [ALL_TABLES]).text()
@@ -195,7 +198,7 @@ def _run_scores(
 
 
 def _learn_weights(
-    store: RunStore, run: str, labels: Sequence[Label], metric: str | None, path: str, options: Mapping[str, Any]
+    store: RunStore, run: str, labels: Sequence[Label], *, metric: str | None, path: str, options: Mapping[str, Any]
 ) -> SampleScores:
     """Write the weights of the panel of a run; returns the scores of its stacked vote."""
     from ..calibration.panel_weights import learn_weights, write_weights

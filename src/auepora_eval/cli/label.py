@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 import click
 from click.core import ParameterSource
 
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs
 from ..grades.pool import Pool, PooledRuns, gold_grades, pool_outputs, write_drawn_pairs, write_pool
 from ..labels.draws import PEOPLE_ONLY, draw_path, read_draws
 from ..labels.names import check_annotator, release_name
@@ -135,15 +135,7 @@ def command(
     auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
     auepora label --release ann --labels labels/batch.jsonl
     """
-    from .label_sessions import (
-        adjudication_session,
-        chosen_session,
-        comparison_session,
-        draw_session,
-        print_agreement,
-        print_forecast,
-        run_session,
-    )
+    from .label_sessions import LabelSession, print_agreement, print_forecast
 
     if release is not None:
         if run is not None or agreement or adjudicate or compared is not None:
@@ -169,13 +161,21 @@ def command(
 
     from ..calibration.label_plans import plan_comparison
     from ..labels.choices import LabelScale
-    from ..labels.terminal_form import LabelFile
     from ..store.connect import default_store
 
-    label_scale = None if scale is None else LabelScale.of(scale)
     name = check_annotator(annotator or login())
     refuse_input_as_output(labels, [default_store(store), *history], option="--labels")
     with open_store(store) as found:
+        session = LabelSession(
+            found,
+            Path(labels),
+            name,
+            metric=None if metric == PEOPLE_ONLY else metric,
+            scale=None if scale is None else LabelScale.of(scale),
+            blind=blind,
+            tuning=tuning,
+            provenance=provenance,
+        )
         if compared is not None:
             records = found.find(compared[0]), found.find(compared[1])
             if records[0].run_id == records[1].run_id:
@@ -193,25 +193,16 @@ def command(
             )
             if preview:
                 print_forecast(draw, labels, as_json=as_json)
-                return
-            metric = None if metric == PEOPLE_ONLY else metric
-            sheet = LabelFile(Path(labels), name, records[0].run_id, metric, False, tuning, provenance)
-            state, sheet = comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
-            run_session(state, sheet, title=sheet.display_name)
+            else:
+                session.run_comparison(records, draw)
             return
         record = found.find(str(run))
-        sheet = LabelFile(Path(labels), name, record.run_id, metric, adjudicate, tuning, provenance)
         if adjudicate:
-            session = adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
+            session.run_adjudication(record, files)
         elif picked:
-            session = chosen_session(found, record, sheet, picked, scale=label_scale, blind=blind)
+            session.run_picked(record, picked)
         else:
-            session = draw_session(
-                found, record, sheet, n=n, stratify=stratify, seed=seed, scale=label_scale, blind=blind
-            )
-    if session is not None:
-        state, sheet = session
-        run_session(state, sheet, title=sheet.display_name if blind else f"{sheet.display_name}, {record.name}")
+            session.run_draw(record, n=n, stratify=stratify, seed=seed)
 
 
 def _check_session_options(
@@ -399,10 +390,11 @@ def _add_corpus_texts(sources: PooledRuns, corpus: str, open_files: ExitStack) -
     from ..io.corpus import Corpus, CorpusJoin
 
     corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
-    sources.runs = {
-        name: ((sample_id, corpus_join.fill_output(output)) for sample_id, output in outputs)
-        for name, outputs in sources.runs.items()
-    }
+
+    def with_texts(outputs: Iterable[tuple[str, SystemOutputs]]) -> Iterator[tuple[str, SystemOutputs]]:
+        return ((sample_id, corpus_join.fill_output(output)) for sample_id, output in outputs)
+
+    sources.runs = {name: with_texts(outputs) for name, outputs in sources.runs.items()}
 
 
 def _pool_summary(pool: Pool) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from ..errors import BadValueError, DataFileError, did_you_mean
+from ..io.labels import Provenance
 from ..labels.agreement import (
     AnnotatorAgreement,
     annotator_agreement,
@@ -16,9 +19,12 @@ from ..labels.agreement import (
     previous_labels,
     read_annotations,
 )
+from ..labels.batch import SHOWN_PARTS, BatchEntry, LabelBatch, Purpose
+from ..labels.batch_plans import sample_positions
 from ..labels.choices import LabelScale
 from ..labels.draws import (
     LabelDraw,
+    Selection,
     describe_forecast,
     draw_samples,
     fix_design,
@@ -27,9 +33,11 @@ from ..labels.draws import (
     record_draw,
     require_same_draw,
 )
-from ..labels.form import FormState, count_labels, restore_labels
-from ..labels.items import load_population, read_items, read_pairs
-from ..labels.terminal_form import LabelFile, read_input_lines, run_form
+from ..labels.form import LabelForm, check_label_file, count_labels
+from ..labels.items import PreviousLabel, load_population
+from ..labels.queue import LabelQueue
+from ..labels.terminal_form import describe_counts, read_input_lines, run_form
+from ..perturb.edits import hash_uniform
 from ..render.tables import table
 from ..render.terminal import escape_line_breaks
 from ..runtime.files import is_writable
@@ -43,74 +51,149 @@ MAX_SHOWN = 20
 """Number of disagreements that are listed."""
 
 
-def draw_session(
-    store: RunStore,
-    record: RunRecord,
-    sheet: LabelFile,
-    *,
-    n: int,
-    stratify: str | None,
-    seed: int,
-    scale: LabelScale | None,
-    blind: bool,
-) -> tuple[FormState, LabelFile]:
-    """A session over a random draw, with the labels that exist already."""
-    population = load_population(store, record.run_id, stratify)
-    draw = draw_samples(
-        population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
-    )
-    existing = sheet.labels_by_item(scale)
-    sheet = replace(sheet, selections=record_draw(sheet.path, draw).selections())
-    items = read_items(store, record.run_id, draw.sample_ids)
-    return restore_labels(FormState(items, scale, blind=blind), existing), sheet
+@dataclass(frozen=True, slots=True)
+class LabelSession:
+    """A session of one annotator: the store, the file of labels, and what the options say about every label."""
 
+    store: RunStore
+    labels: Path
+    annotator: str
+    metric: str | None = None
+    scale: LabelScale | None = None
+    blind: bool = False
+    tuning: bool = False
+    provenance: Provenance = "human"
 
-def chosen_session(
-    store: RunStore,
-    record: RunRecord,
-    sheet: LabelFile,
-    picked: tuple[str, ...],
-    *,
-    scale: LabelScale | None,
-    blind: bool,
-) -> tuple[FormState, LabelFile]:
-    """A session over samples that a person picked."""
-    known = load_population(store, record.run_id).strata
-    for sample_id in picked:
-        if sample_id not in known:
+    def run_draw(self, record: RunRecord, *, n: int, stratify: str | None, seed: int) -> None:
+        """Label a random draw of the answers of a run."""
+        population = load_population(self.store, record.run_id, stratify)
+        draw = draw_samples(
+            population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
+        )
+        batch = self.batch([record])
+        in_force = record_draw(self.labels, draw)
+        entries = self.entries([record], draw.sample_ids)
+        self._run(self.form(batch, entries, in_force.selections()), record.name)
+
+    def run_picked(self, record: RunRecord, picked: Iterable[str]) -> None:
+        """Label answers that a person picked."""
+        sample_ids = list(dict.fromkeys(picked))
+        self._require_answers(record, sample_ids)
+        batch = self.batch([record], "review")
+        self._run(self.form(batch, self.entries([record], sample_ids), {}), record.name)
+
+    def run_comparison(self, records: tuple[RunRecord, RunRecord], draw: LabelDraw) -> None:
+        """Label both answers to the drawn samples, one after the other, without the names of the runs."""
+        batch = self.batch(records)
+        # The store fixes the design for good, so that the files are checked first.
+        if not is_writable(self.labels.parent):
+            raise DataFileError(self.labels, None, "its folder does not exist or cannot be written to")
+        require_same_draw(self.labels, draw)
+        fix_design(self.store, records[0], draw)
+        in_force = record_draw(self.labels, draw)
+        print_forecast(in_force, self.labels, as_json=False)
+        first, second = (self.entries(records, in_force.sample_ids, place) for place in (0, 1))
+        entries: list[BatchEntry] = []
+        for pair in zip(first, second, strict=True):
+            is_swapped = hash_uniform(in_force.seed, "first answer", pair[0].sample_id) >= 0.5
+            entries += reversed(pair) if is_swapped else pair
+        self._run(self.form(batch, entries, in_force.selections()))
+
+    def run_adjudication(self, record: RunRecord, files: Sequence[str]) -> None:
+        """Label the answers on which the annotators of these files disagree; says so where there are none."""
+        run_id = record.run_id
+        labels = [label for label in read_annotations(files) if not label.chosen and label.doc_id is None]
+        about = [label for label in labels if label.run in (None, run_id) and label.metric == self.metric]
+        annotators = group_by_annotator(about)
+        if len(annotators) < 2:
+            names = ", ".join(map(repr, annotators)) or "nobody"
+            metric = "" if self.metric is None else f" under metric '{self.metric}'"
             raise BadValueError(
-                f"{record.run_id} has no answer to sample '{sample_id}'{did_you_mean(sample_id, list(known))}"
+                f"answers of {run_id}{metric} were labelled by {names}; adjudication needs two annotators"
             )
-    sheet = replace(sheet, chosen=True)
-    state = FormState(read_items(store, record.run_id, list(dict.fromkeys(picked))), scale, blind=blind)
-    return restore_labels(state, sheet.labels_by_item(scale)), sheet
+        units = find_disagreements(annotators)
+        if not units:
+            click.echo("the annotators agree on every answer that two of them labelled")
+            return
+        own = annotators.get(self.annotator, {})
+        if any(unit in own for unit in units):
+            raise BadValueError(
+                f"{self.annotator!r} labelled answers that are adjudicated, and another person must decide; "
+                "name the one who does with --annotator"
+            )
+        previous = previous_labels(annotators, units, blind=self.blind)
+        self._require_answers(record, previous)
+        order = [sample_id for sample_id in self.store.sample_ids(run_id) if sample_id in previous]
+        entries = self.entries([record], order)
+        selections = previous_selections(about, read_all_draws(files).get(run_id, ()))
+        batch = self.batch([record], adjudicates=True)
+        self._run(self.form(batch, entries, selections, previous), record.name)
 
+    def batch(
+        self, records: Sequence[RunRecord], purpose: Purpose = "calibrate", *, adjudicates: bool = False
+    ) -> LabelBatch:
+        """What is labelled, still without items; raises where the file takes no labels, or has some of another kind."""
+        batch = LabelBatch(
+            id="",
+            title="",
+            purpose=purpose,
+            runs=tuple(record.run_id for record in records),
+            metric=self.metric,
+            scale=None if self.scale is None else str(self.scale),
+            instructions="",
+            annotators=sys.maxsize,
+            blind=self.blind,
+            shown=SHOWN_PARTS[:1] if self.blind else SHOWN_PARTS,
+            seed=0,
+            created="",
+            created_by="",
+            draw=None,
+            items=(),
+            folder=str(self.labels.parent),
+            name=self.labels.stem,
+            suffix=self.labels.suffix,
+            provenance=self.provenance,
+            tuning=self.tuning,
+            adjudicates=adjudicates,
+        )
+        check_label_file(batch, self.annotator)
+        return batch
 
-# --- a comparison of two runs: both answers to samples that are drawn for the difference -----------------------------
+    def entries(self, records: Sequence[RunRecord], sample_ids: Iterable[str], place: int = 0) -> list[BatchEntry]:
+        """An item for the answer of one of the runs to each sample."""
+        positions = sample_positions(self.store, records[place])
+        before, after = (-1,) * place, (-1,) * (len(records) - place - 1)
+        return [BatchEntry(sample_id, (*before, positions[sample_id], *after)) for sample_id in sample_ids]
 
+    def _require_answers(self, record: RunRecord, sample_ids: Iterable[str]) -> None:
+        known = load_population(self.store, record.run_id).strata
+        for sample_id in sample_ids:
+            if sample_id not in known:
+                raise BadValueError(
+                    f"{record.run_id} has no answer to sample '{sample_id}'{did_you_mean(sample_id, list(known))}"
+                )
 
-def comparison_session(
-    store: RunStore,
-    records: tuple[RunRecord, RunRecord],
-    draw: LabelDraw,
-    sheet: LabelFile,
-    *,
-    scale: LabelScale | None,
-    blind: bool,
-) -> tuple[FormState, LabelFile]:
-    """A session over both answers of the drawn samples, without the names of the runs."""
-    sheet = replace(sheet, other_run=records[1].run_id)
-    existing = sheet.labels_by_item(scale)
-    # The store fixes the design for good, so that the files are checked first.
-    if not is_writable(sheet.path.parent):
-        raise DataFileError(sheet.path, None, "its folder does not exist or cannot be written to")
-    require_same_draw(sheet.path, draw)
-    fix_design(store, records[0], draw)
-    in_force = record_draw(sheet.path, draw)
-    print_forecast(in_force, sheet.path, as_json=False)
-    sheet = replace(sheet, selections=in_force.selections())
-    items = read_pairs(store, (records[0].run_id, records[1].run_id), in_force.sample_ids, seed=in_force.seed)
-    return restore_labels(FormState(items, scale, blind=blind), existing), sheet
+    def form(
+        self,
+        batch: LabelBatch,
+        entries: Iterable[BatchEntry],
+        selections: Mapping[str, Selection],
+        previous: Mapping[str, Sequence[PreviousLabel]] | None = None,
+    ) -> LabelForm:
+        """The form for these items, with the labels that the file has already."""
+        by_item: dict[tuple[str, str | None], Selection] = {(name, None): found for name, found in selections.items()}
+        queue = LabelQueue(replace(batch, items=tuple(entries)), self.store, selections=by_item)
+        return LabelForm(queue, self.annotator, previous or {})
+
+    def _run(self, form: LabelForm, title: str = "") -> None:
+        """Run the form on standard input, and print how much is labelled."""
+        name = f"{self.annotator} (a model)" if self.provenance == "model" else self.annotator
+        run_form(form, lines=read_input_lines(), title=f"{name}, {title}" if title and not self.blind else name)
+        counts = count_labels(form.queue.own_entries(self.annotator).values())
+        labelled, n = sum(counts.values()), len(form.batch.items)
+        click.echo(f"{self.labels}: {labelled} of {n} labelled by {name}{describe_counts(counts)}")
+        if labelled < n:
+            echo_err("the same command continues with the others")
 
 
 def print_forecast(draw: LabelDraw, labels: str | Path, *, as_json: bool) -> None:
@@ -120,59 +203,6 @@ def print_forecast(draw: LabelDraw, labels: str | Path, *, as_json: bool) -> Non
         click.echo(json_text({**draw.comparison.to_dict(), "run": draw.run, "seed": draw.seed}))
     else:
         click.echo("\n".join(describe_forecast(draw, labels)))
-
-
-def adjudication_session(
-    store: RunStore,
-    record: RunRecord,
-    sheet: LabelFile,
-    files: tuple[str, ...],
-    *,
-    scale: LabelScale | None,
-    blind: bool,
-) -> tuple[FormState, LabelFile] | None:
-    """A session over the disagreements between annotators; ``None`` if there are none."""
-    run_id = record.run_id
-    labels = (
-        annotation for annotation in read_annotations(files) if not annotation.chosen and annotation.doc_id is None
-    )
-    about = [label for label in labels if label.run in (None, run_id) and label.metric == sheet.metric]
-    annotators = group_by_annotator(about)
-    if len(annotators) < 2:
-        names = ", ".join(map(repr, annotators)) or "nobody"
-        metric = "" if sheet.metric is None else f" under metric '{sheet.metric}'"
-        raise BadValueError(f"answers of {run_id}{metric} were labelled by {names}; adjudication needs two annotators")
-    units = find_disagreements(annotators)
-    if not units:
-        click.echo("the annotators agree on every answer that two of them labelled")
-        return None
-    own = annotators.get(sheet.annotator, {})
-    if any(unit in own for unit in units):
-        raise BadValueError(
-            f"{sheet.annotator!r} labelled answers that are adjudicated, and another person must decide; "
-            "name the one who does with --annotator"
-        )
-    previous = previous_labels(annotators, units, blind=blind)
-    order = [sample_id for sample_id in store.sample_ids(run_id) if sample_id in previous]
-    items = read_items(store, run_id, order, previous)
-    if len(items) < len(previous):
-        missing = next(sample_id for sample_id in previous if sample_id not in {item.sample_id for item in items})
-        raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
-    before = sheet.labels_by_item(scale)
-    sheet = replace(sheet, selections=previous_selections(about, read_all_draws(files).get(run_id, ())))
-    return restore_labels(FormState(items, scale, blind=blind), before), sheet
-
-
-def run_session(state: FormState, sheet: LabelFile, *, title: str) -> None:
-    """Run the form on standard input and print how much is labelled."""
-    end = run_form(state, sheet, lines=read_input_lines(), title=title)
-    counts = ", ".join(f"{count} {label}" for label, count in count_labels(end.labels.values()).items())
-    click.echo(
-        f"{sheet.path}: {len(end.labels)} of {len(end.items)} labelled by {sheet.display_name}"
-        + (f": {counts}" if counts else "")
-    )
-    if len(end.labels) < len(end.items):
-        echo_err("the same command continues with the others")
 
 
 # --- agreement between annotators ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -194,10 +194,8 @@ def run_names(effects: Iterable[RunEffect]) -> dict[str, str]:
     """The name of each run by its id; with the id if several have the name."""
     records = [effect.record for effect in effects]
     counts = Counter(record.name for record in records)
-    return {
-        record.run_id: record.name[:100] if counts[record.name] == 1 else f"{record.name[:100]} ({record.run_id})"
-        for record in records
-    }
+    ids = {record.run_id: f" ({record.run_id})" for record in records if counts[record.name] > 1}
+    return {record.run_id: record.name[:100] + ids.get(record.run_id, "") for record in records}
 
 
 RunProgress = Callable[[int, int], None]
@@ -242,8 +240,9 @@ def _returned_texts(store: RunStore, record: RunRecord, position: int | None, wa
     """The texts of some documents in the outputs of a run for one sample."""
     if not wanted:
         return {}
-    documents = [item.doc for row in store.outputs(record.run_id, position=position) for item in row.output.retrieved]
-    return {doc.doc_id: doc.text for doc in documents if doc.text and doc.doc_id in wanted}
+    rows = store.outputs(record.run_id, position=position)
+    hits = chain.from_iterable(row.output.retrieved for row in rows)
+    return {hit.doc.doc_id: hit.doc.text for hit in hits if hit.doc.doc_id in wanted and hit.doc.text}
 
 
 def preview_corrections(
@@ -262,7 +261,8 @@ def preview_corrections(
     """
     gold = CorrectedGold.of([*accepted, *corrections])
     if records is None:
-        fingerprint = next((correction.fingerprint for some in gold.by_sample.values() for correction in some), None)
+        every = chain.from_iterable(gold.by_sample.values())
+        fingerprint = next((correction.fingerprint for correction in every), None)
         records = [] if fingerprint is None else runs_of_dataset(store, fingerprint)
     return _run_effects(store, records, gold, progress=progress)
 
@@ -544,7 +544,7 @@ class _CorrectedRun:
                 failed = {metric.name for metric in rest}
                 tasks |= {name: replace(tasks[name], status="not computed", why=str(error)) for name in failed}
         new = {result.name: result for result in results}
-        return [self._effect_of(task, new[name]) if name in new else task.effect() for name, task in tasks.items()]
+        return [self._effect_of(task, new.get(name)) for name, task in tasks.items()]
 
     def _has_all_scores(self, metric: BatchMetric) -> bool:
         """Whether its stored scores and those of the changed samples make the whole result."""
@@ -588,7 +588,7 @@ class _CorrectedRun:
         accumulator.start_pass()
         accumulator.add(self._scores(task, metric), {})
         result = accumulator.result(self._dataset.grouping(self._record.plan.get("slices") or ()))
-        for part in (result, *(part for groups in result.slices.values() for part in groups.values())):
+        for part in (result, *chain.from_iterable(groups.values() for groups in result.slices.values())):
             part.signature = task.signature
         result.details.corrections = self._details(task.base)
         if task.base.details.lower_is_better is not None:
@@ -600,7 +600,9 @@ class _CorrectedRun:
         value = base.value if base.defined else None
         return {"count": len(self._gold.corrections), "invalid": len(self._dataset.invalid), "value_before": value}
 
-    def _effect_of(self, task: _MetricTask, result: MetricResult) -> MetricEffect:
+    def _effect_of(self, task: _MetricTask, result: MetricResult | None) -> MetricEffect:
+        if result is None:
+            return task.effect()
         scores = result.scores
         changed = self._changed_ids(task, scores) if isinstance(scores, Scores) else ()
         return task.effect(result.value if result.defined else None, changed)
@@ -662,14 +664,15 @@ class _CorrectedRun:
         """For each repeat, the samples with corrected gold and their outputs; all metrics share their features."""
         store, record, places = self._store, self._record, self._dataset.changed
         if len(places) <= _MAX_SINGLE_READS:
-            rows = [row for place in places for row in store.outputs(record.run_id, position=place)]
+            rows = list(chain.from_iterable(store.outputs(record.run_id, position=place) for place in places))
         else:
             rows = list(store.outputs(record.run_id, positions=set(places)))
         outputs = {(row.position, row.repeat): row.output for row in rows}
-        return [
-            [Batch(self._dataset.samples, [outputs.get((place, repeat)) for place in places])]
-            for repeat in range(record.repeats)
-        ]
+        batches = []
+        for repeat in range(record.repeats):
+            of_repeat = [outputs.get((place, repeat)) for place in places]
+            batches.append([Batch(self._dataset.samples, of_repeat)])
+        return batches
 
 
 _MAX_SINGLE_READS = 50

@@ -68,17 +68,10 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
     ]
     levels = model_levels(document.judged for document in pool.documents if document.judged is not None)
     lengths = dict.fromkeys((row.sample_id for row in rows), pool.depth)
-    rankings = [
-        pooled_pairs(
-            rows,
-            levels,
-            known,
-            {document.key: document.returned[run] - 1 for document in pool.documents if run in document.returned},
-            lengths,
-            min_relevance=lowest,
-        )
-        for run in pool.runs
-    ]
+    rankings = []
+    for run in pool.runs:
+        ranks = {document.key: document.returned[run] - 1 for document in pool.documents if run in document.returned}
+        rankings.append(pooled_pairs(rows, levels, known, ranks, lengths, min_relevance=lowest))
     probability = grading_probabilities(rankings, measures, n)
     drawn = systematic_draw(np.where(rankings[0].graded, 0.0, probability), seed)
     positions = {int(row): number for number, row in enumerate(drawn, start=1)}
@@ -159,13 +152,14 @@ def pooled_pairs(
     # A document below the lowest relevant level has a score below one half.
     above = 0.5 + 0.5 * (steps - min_relevance + 1) / (steps[-1] - min_relevance + 1)
     scale = np.where(steps < min_relevance, steps / (2 * min_relevance), above)
+    is_relevant = {key: float(grade >= min_relevance) for key, grade in grades.items()}
     return PooledPairs(
         np.array([numbers[row.sample_id] for row in rows], dtype=np.intp),
         np.interp([levels[row.key] for row in rows], steps, scale),
         rank=np.array([ranks.get(row.key, -1) for row in rows], dtype=np.intp),
         best_rank=np.array([row.best_rank - 1 for row in rows], dtype=np.intp),
         probability=np.array([row.probability for row in rows], dtype=np.float64),
-        grade=np.array([float(grades[row.key] >= min_relevance) if row.key in grades else math.nan for row in rows]),
+        grade=np.array([is_relevant.get(row.key, math.nan) for row in rows]),
         returned=np.array(list(lengths.values()), dtype=np.intp),
     )
 
@@ -201,13 +195,21 @@ def plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord
             f"All {len(keys):,} ungraded documents of the pool are graded; {pool.num_judged:,} have a grade already. "
             "To grade a random part, give the grades of a model."
         )
-    positions = [sample_positions(store, record) for record in records]
-    entries = tuple(
-        BatchEntry(sample_id, tuple(each.get(sample_id, -1) for each in positions), doc) for sample_id, doc in keys
-    )
+    places = [sample_positions(store, record) for record in records]
+    entries = []
+    for sample_id, doc in keys:
+        positions = tuple(of_run.get(sample_id, -1) for of_run in places)
+        entries.append(BatchEntry(sample_id, positions, doc))
     queries = len({sample_id for sample_id, _ in keys})
     figures = {"n": len(keys), "population": len(pool.documents), "queries": queries}
     sentences = (corrects, f"They belong to {queries:,} questions.")
     return BatchPlan(
-        options, store, runs=records, metric=None, entries=entries, draw=draw, forecast=sentences, figures=figures
+        options,
+        store,
+        runs=records,
+        metric=None,
+        entries=tuple(entries),
+        draw=draw,
+        forecast=sentences,
+        figures=figures,
     )

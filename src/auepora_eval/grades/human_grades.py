@@ -17,6 +17,7 @@ from ..io.values import parse_json
 from ..labels.pair_draws import SHOWN, PairDraw, find_pair_draw
 from ..runtime.files import read_head, read_lines
 
+_DRAW_FIELDS = ("sample_id", "doc_id", "probability", "position", "shown")
 _GRADE_KEYS = ("grade", "label", "relevance")
 _HEADER_NAMES = frozenset({"grade", "label", "relevance", "score", "level"})
 
@@ -37,9 +38,7 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
     elif first.count("\t") == 2:
         rows = _table(file)
     elif len(first.split()) == 4:
-        rows = (
-            (0, Grade(query, doc, level)) for query, each in load_qrels(file).items() for doc, level in each.items()
-        )
+        rows = _qrels(file)
     else:
         raise DataFileError(
             file,
@@ -63,12 +62,17 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
 def _with_draw(grades: Mapping[GradeKey, Grade], draw: PairDraw) -> dict[GradeKey, Grade]:
     """The grades with how their documents were selected."""
     drawn, name = {pair.key: pair for pair in draw.order}, draw.id
-    return {
-        key: replace(grade, draw=name, probability=drawn[key].probability, position=drawn[key].position, shown=SHOWN)
-        if key in drawn
-        else grade
-        for key, grade in grades.items()
-    }
+    found = dict(grades)
+    for key in grades.keys() & drawn.keys():
+        pair = drawn[key]
+        found[key] = replace(grades[key], draw=name, probability=pair.probability, position=pair.position, shown=SHOWN)
+    return found
+
+
+def _qrels(path: Path) -> Iterator[tuple[int, Grade]]:
+    for query, levels in load_qrels(path).items():
+        for doc, level in levels.items():
+            yield 0, Grade(query, doc, level)
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:
@@ -119,25 +123,9 @@ def _parse_object(row: Mapping[str, Any]) -> Grade:
     value = next((row[key] for key in _GRADE_KEYS if row.get(key) is not None), None)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    fields = {
-        "sample_id": row.get("sample_id"),
-        "doc_id": row.get("doc_id"),
-        "grade": value,
-        "why": str(row.get("comment") or ""),
-        "at": _text(row.get("at")),
-        "draw": _text(row.get("draw")) or "",
-        "probability": row.get("probability"),
-        "position": row.get("position"),
-        "shown": row.get("shown", []),
-    }
-    try:
-        return make_grade(fields)
-    except LineError as error:
-        raise LineError(f"field {error}") from error
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    fields = {name: row[name] for name in _DRAW_FIELDS if name in row}
+    texts = {name: row[name] for name in ("at", "draw") if isinstance(row.get(name), str)}
+    return make_grade({**fields, **texts, "grade": value, "why": str(row.get("comment") or "")})
 
 
 def _table(path: Path) -> Iterator[tuple[int, Grade]]:

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -103,9 +104,7 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
             "of the model is not there; give the qrels from which pairs were drawn, with their provenance file",
         )
     share = _check_order(Path(grades), found, human) / len(found.order)
-    pairs = tuple(
-        pair if pair.grade is not None else replace(pair, probability=pair.probability * share) for pair in found.pairs
-    )
+    pairs = tuple(pair.graded_in_part(share) for pair in found.pairs)
     known = {pair.key: pair.grade for pair in found.pairs if pair.grade is not None}
     return PartialGrades(pairs, levels, {key: grade.grade for key, grade in human.items()} | known, found)
 
@@ -120,7 +119,8 @@ def _census(path: Path, levels: Mapping[GradeKey, float], human: Mapping[GradeKe
             "probabilities of a draw grades cannot correct a metric; draw pairs with `auepora pool --draw`, or grade "
             f"all {len(levels):,} pairs",
         )
-    queries = {query: number for number, query in enumerate(dict.fromkeys(query for query, _ in levels))}
+    names = dict.fromkeys(query for query, _ in levels)
+    queries = {query: number for number, query in enumerate(names)}
     keys = sorted(levels, key=lambda key: queries[key[0]])
     pairs = tuple(DrawnPair(*key, 1, 1.0) for key in keys)
     return PartialGrades(pairs, levels, {key: human[key].grade for key in keys})
@@ -211,8 +211,8 @@ def partial_grades_text(results: Results) -> str:
         found = result.details.partial_grades
         alone = [(found[key]["value"], found[key]["interval"]) for key in ("model_only", "human_only")]
         value = min(max(result.value, 0.0), 1.0)  # as stored it is the mean of the estimates of queries
-        cells = [cell for each in ((value, result.interval), *alone) for cell in _value_cells(*each)]
-        rows.append([result.name, *cells])
+        cells = [_value_cells(*shown) for shown in ((value, result.interval), *alone)]
+        rows.append([result.name, *chain.from_iterable(cells)])
     headers = ["metric", "corrected", "95 % interval", "model only", "95 % interval", "human only", "95 % interval"]
     lines = [table(rows, headers=headers, right=(1, 3, 5)), ""]
     first = results[0].details.partial_grades

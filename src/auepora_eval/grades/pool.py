@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..errors import BadValueError, DataFileError
 from ..io.codec import LineError
-from ..io.grades import Grade, GradeKey, first_problem, make_grade
+from ..io.grades import DocumentId, Grade, GradeKey, make_grade
 from ..io.join import iter_outputs
 from ..io.labels import Provenance
+from ..io.rows import require_types, row_values
 from ..io.trec import judged_levels
 from ..io.values import parse_json
 from ..labels.draws import draw_path
@@ -30,13 +31,13 @@ from ..store.runs import RunStore
 class PooledDocument:
     """A document that at least one run retrieved for a query."""
 
-    sample_id: str
-    doc_id: str
+    sample_id: DocumentId
+    doc_id: DocumentId
     query: str = ""
     text: str = ""
-    returned: Mapping[str, int] = field(default_factory=dict)
+    returned: Annotated[Mapping[str, int], "a mapping of runs to ranks"] = field(default_factory=dict)
     """Rank of the document by run, starting at 1; the best rank over repeats."""
-    history: Sequence[Mapping[str, Any]] = ()
+    history: Annotated[Sequence[Mapping[str, Any]], "a list of turns, each an object"] = ()
     """Earlier turns of the conversation."""
     judged: Grade | None = None
     """Its grade, if it is already judged."""
@@ -93,10 +94,7 @@ class Pool:
             "without_text": self.num_without_text,
             "other_text": self.num_other_text,
             "unknown_queries": self.unknown,
-            "runs": {
-                name: {key: getattr(contribution, key) for key in contribution.__dataclass_fields__}
-                for name, contribution in self.runs.items()
-            },
+            "runs": {name: asdict(contribution) for name, contribution in self.runs.items()},
         }
 
 
@@ -184,11 +182,8 @@ def _add_output(documents: dict[str, _PooledEntry], run: str, output: SystemOutp
 
 
 def _gold_texts(sample: EvaluationSample) -> dict[str, str]:
-    return {
-        document.doc_id: document.text
-        for some in (sample.candidate_docs, sample.relevant_docs)
-        for document in some or ()
-    }
+    documents = (*(sample.candidate_docs or ()), *(sample.relevant_docs or ()))
+    return {document.doc_id: document.text for document in documents}
 
 
 def _add_document(
@@ -242,10 +237,6 @@ def gold_grades(samples: Iterable[EvaluationSample]) -> dict[GradeKey, Grade]:
 # --- pool files: JSON lines, one per query and document --------------------------------------------------------------
 
 _KEYS = ("sample_id", "query", "history", "doc_id", "text", "returned", "judged")
-_EXPECTED = {
-    "returned": "must map runs to the rank of the document",
-    "history": "must be a list of turns, each an object",
-}
 
 
 def write_pool(path: str | Path, documents: Iterable[PooledDocument]) -> None:
@@ -298,35 +289,26 @@ def _encode(row: Mapping[str, Any], document: PooledDocument) -> bytes:
 
 
 def _parse_document(row: object) -> PooledDocument:
-    if not isinstance(row, dict):
-        raise LineError("each line must be one JSON object: a document that some run returned for a query")
-    for key in row:
-        if key not in _KEYS:
-            hint = did_you_mean(str(key)[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
-            raise LineError(f"unknown field {key!r:.80}{hint}")
-    given = {key: value for key, value in row.items() if value is not None}
-    for key in ("sample_id", "doc_id"):
-        if key not in given or given[key] == "":
-            raise LineError(f"field '{key}' is missing")
+    given = row_values(row, _KEYS, ("sample_id", "doc_id"))
     judged = given.pop("judged", None)
-    wrong = first_problem(PooledDocument, given)
-    if wrong is not None:
-        key, problem = wrong
-        raise LineError(f"field '{key}' {_EXPECTED.get(key, problem)}")
+    require_types(PooledDocument, given)
     document = PooledDocument(**{"history": [], **given})
     return document if judged is None else replace(document, judged=_parse_grade(document, judged))
 
 
+_JUDGED = f"field 'judged' must be an object with a 'grade' from 0 up and 'by' ({', '.join(get_args(Provenance))})"
+
+
 def _parse_grade(document: PooledDocument, value: object) -> Grade:
-    fields = {"grade": None, "by": "human"}
-    if isinstance(value, Mapping):
-        fields |= {key: value[key] for key in fields if key in value}
-    grade = fields["grade"]
-    if first_problem(Grade, fields) is not None or not isinstance(grade, int) or grade < 0:
-        raise LineError(
-            f"field 'judged' must be an object with a 'grade' from 0 up and 'by' ({', '.join(get_args(Provenance))})"
-        )
-    return make_grade({"sample_id": document.sample_id, "doc_id": document.doc_id, **fields})
+    given = value if isinstance(value, Mapping) else {}
+    fields = {key: given[key] for key in ("grade", "by") if key in given}
+    try:
+        grade = make_grade({"sample_id": document.sample_id, "doc_id": document.doc_id, **fields})
+    except LineError as error:
+        raise LineError(f"{_JUDGED}: {error}") from error
+    if grade.grade < 0:
+        raise LineError(_JUDGED)
+    return grade
 
 
 # --- the pooled runs: stored runs by name, TREC runs and output files by path ----------------------------------------

@@ -22,6 +22,7 @@ Other files and parts:
 * ``corpus``: a file of documents that are referenced by id
 * ``grades``: relevance grades with their provenance, corrections of gold and their journal
 * ``labels``: human labels, and nuggets
+* ``rows``: rows of JSON lines, checked by declared types
 * ``sample_sets``: named sets of samples
 * ``values``: JSON and YAML values with their lines
 * ``problems``: messages about invalid files, and their collection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -19,26 +19,25 @@ from ..core.grouping import group_pairs
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..features.rankings import HIGHEST_LEVEL
-from ..options import Ge, Gt, Le, NonEmpty, option_rules, show_value
+from ..options import NonEmpty
 from ..runtime.files import append, open_for_appending, read_lines, read_part, translate_write_errors, write_lines
 from .codec import LineError
 from .jsonl import Journal, current_time
-from .labels import Provenance
+from .labels import Position, Probability, Provenance
+from .rows import require_types, row_values
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
 """Query and document."""
-_Id = Annotated[str, NonEmpty(), "an id"]
-_Probability = Annotated[float, Gt(0), Le(1), "a number above 0 and at most 1"]
-_Position = Annotated[int, Ge(1), "an integer from 1 up"]
+DocumentId = Annotated[str, NonEmpty(), "an id"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
     """How relevant a document is to a query, with the source of the grade."""
 
-    sample_id: _Id
-    doc_id: _Id
+    sample_id: DocumentId
+    doc_id: DocumentId
     grade: int
     by: Provenance = "human"
     model: str = ""
@@ -52,9 +51,9 @@ class Grade:
     """The value before rounding, if repeats or probabilities gave a fraction."""
     draw: str = ""
     """The id of the draw that selected the document for a person."""
-    probability: _Probability | None = None
+    probability: Probability | None = None
     """The probability with which that draw selected it."""
-    position: _Position | None = None
+    position: Position | None = None
     """Its position in the order of the draw, from 1."""
     shown: tuple[str, ...] = ()
     """What the person saw."""
@@ -193,7 +192,7 @@ def _read_provenance(path: Path) -> dict[GradeKey, Grade]:
 
 
 _LINE_START = b'{"sample_id":'
-_REQUIRED = dict.fromkeys(("sample_id", "doc_id", "grade", "by"))
+_REQUIRED = ("sample_id", "doc_id", "grade", "by")
 
 
 def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
@@ -205,40 +204,18 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
-    if not isinstance(row, Mapping):
-        raise DataFileError(path, number, "not an object")
-    known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
     try:
-        return make_grade(_REQUIRED | known)
+        return make_grade(row, _REQUIRED)
     except LineError as error:
         raise DataFileError(path, number, str(error)) from error
 
 
-def make_grade(fields: Mapping[str, Any]) -> Grade:
-    """The grade with these fields of a file; a ``LineError`` names the first that does not have its declared type."""
-    wrong = first_problem(Grade, fields, _shorten)
-    if wrong is not None:
-        name, problem = wrong
-        raise LineError(f"{name!r} {problem}")
-    if "shown" in fields:
-        fields = {**fields, "shown": tuple(fields["shown"])}
-    return Grade(**fields)
-
-
-def first_problem(
-    target: type, values: Mapping[str, Any], describe: Callable[[object], str] = show_value
-) -> tuple[str, str] | None:
-    """The first value that does not have the type which a class declares for it: its name and problem."""
-    rules = option_rules(target)
-    for name, value in values.items():
-        rule = rules.get(name)
-        if rule is not None and not rule.accepts(value):
-            return name, rule.problem(value, describe)
-    return None
-
-
-def _shorten(value: object) -> str:
-    return f"{value!r:.40}"
+def make_grade(row: object, required: Sequence[str] = ("sample_id", "doc_id", "grade")) -> Grade:
+    """The grade of a row; a ``LineError`` names the first field that is missing or does not have its declared type."""
+    values = row_values(row, None, required)
+    require_types(Grade, values)
+    fields = {name: values[name] for name in Grade.__dataclass_fields__ if name in values}
+    return Grade(**fields | {"shown": tuple(values.get("shown", ()))})
 
 
 # --- samples with these grades as their gold, and with their provenance ----------------------------------------------
@@ -601,12 +578,8 @@ class CorrectedGold:
     @property
     def corrections(self) -> list[Correction]:
         """The corrections that count."""
-        return [
-            correction
-            for some in self.by_sample.values()
-            for correction in some
-            if correction.kind != "invalid" or correction.after
-        ]
+        every = chain.from_iterable(self.by_sample.values())
+        return [correction for correction in every if correction.kind != "invalid" or correction.after]
 
     @property
     def kinds(self) -> frozenset[CorrectionKind]:
@@ -645,11 +618,11 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     relevant, candidates = sample.relevant_docs, sample.candidate_docs
 
     def with_grade(documents: list[Document] | None) -> list[Document]:
-        if any(document.doc_id == doc_id for document in documents or ()):
-            return [_graded(document, grade) if document.doc_id == doc_id else document for document in documents or ()]
-        listed = [document for document in (*(relevant or ()), *(candidates or ())) if document.doc_id == doc_id]
-        added = listed or [_new_document(correction)]
-        return [*(documents or ()), *(_graded(document, grade) for document in added)]
+        found = list(documents or ())
+        if all(document.doc_id != doc_id for document in found):
+            listed = [document for document in (*(relevant or ()), *(candidates or ())) if document.doc_id == doc_id]
+            found += listed or [_new_document(correction)]
+        return [_with_new_grade(document, doc_id, grade) for document in found]
 
     counts = sample.metadata.get(GOLD_BY)
     if isinstance(counts, Mapping) and find_document(sample, doc_id) is None:
@@ -659,6 +632,10 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     rest = None if relevant is None else [document for document in relevant if document.doc_id != doc_id]
     groups = _groups_of(sample, rest)
     return replace(sample, relevant_docs=rest, relevant_groups=groups, candidate_docs=with_grade(candidates))
+
+
+def _with_new_grade(document: Document, doc_id: str, grade: GoldValue) -> Document:
+    return _graded(document, grade) if document.doc_id == doc_id else document
 
 
 def _new_document(correction: Correction) -> Document:

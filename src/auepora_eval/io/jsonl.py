@@ -276,7 +276,7 @@ class Journal(ABC, Generic[EntryT]):
 
     format: ClassVar[str]
     version: ClassVar[int]
-    may_be_missing: ClassVar[bool] = True
+    may_be_missing: bool = True
     """Whether a missing file is an empty one; else it is an error."""
 
     def __init__(self, path: str | Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -23,13 +23,12 @@ from ..errors import (
     did_you_mean,
 )
 from ..judge.nugget_lists import NUGGETS_KEY, NuggetTopic, parse_nuggets
-from ..runtime.files import (
-    read_lines,
-    write_lines,
-)
+from ..options import Ge, Gt, Le, first_problem, option_types
+from ..runtime.files import read_lines, write_lines
 from .codec import LineError
 from .jsonl import Journal, encode_entry
-from .problems import PUT_IN_QUOTES, Problems, name_ids, quote_text, type_name
+from .problems import Problems, name_ids, quote_text
+from .rows import row_values
 from .tables import read_records
 
 Provenance = Literal["human", "model", "corrected"]
@@ -38,41 +37,15 @@ Provenance = Literal["human", "model", "corrected"]
 EventName = Literal["retract", "skip", "close", "tuning", "shown", "claim", "release"]
 """What a line of a journal that is no label does."""
 
-_NO_TIME = ", which is not a time; write it as 2030-01-31T12:00:00+00:00"
-_PROVENANCES = get_args(Provenance)
+LabelId = Annotated[str, "a string in quotes"]
+LabelValue = Annotated[str | float | bool, "'right', 'wrong', true, false or a finite number"]
+Probability = Annotated[float, Gt(0), Le(1), "an inclusion probability, which is above 0 and at most 1"]
+Position = Annotated[int, Ge(1), "an integer; positions start at 1"]
+
 RIGHT, WRONG = "right", "wrong"
 UNCLEAR = "cannot tell"
 """The label that counts as missing. A journal has it as the reason of a skip, before the comment if there is one."""
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
-_KEYS = (
-    "sample_id",
-    "label",
-    "annotator",
-    "run",
-    "metric",
-    "provenance",
-    "adjudicated",
-    "tuning",
-    "comment",
-    "at",
-    "draw",
-    "probability",
-    "position",
-    "shown",
-    "chosen",
-    "id",
-    "doc_id",
-)
-_KEY_SET = frozenset(_KEYS)
-_STRING: tuple[tuple[type, ...], str] = (str,), "a string"
-_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("adjudicated", "tuning", "chosen"), ((bool,), "true or false")),
-    "probability": ((int, float), "a number"),
-    "position": ((int,), "an integer"),
-    "shown": ((list,), "a list of strings"),
-    "label": ((str, int, float, bool, list, dict), ""),  # checked with the values
-}
-"""The types of fields that are no strings, with their description."""
 # Names that other tools use for these fields.
 _FIELD_ALIASES = {
     "query_id": "sample_id",
@@ -110,8 +83,8 @@ class LabelKey(NamedTuple):
 class Label:
     """The label of one annotator for the answer to one sample."""
 
-    sample_id: str
-    label: str | int | float | bool
+    sample_id: LabelId
+    label: LabelValue
     """``"right"`` or ``"wrong"``, true or false, or a number on a scale."""
     annotator: str = ""
     run: str | None = None
@@ -128,9 +101,9 @@ class Label:
     """The time of the label, in ISO 8601."""
     draw: str | None = None
     """The id of the draw that selected the sample."""
-    probability: float | None = None
+    probability: Probability | None = None
     """The inclusion probability of the sample in that draw."""
-    position: int | None = None
+    position: Position | None = None
     """The position of the sample in the order of the draw, from 1."""
     shown: tuple[str, ...] | None = None
     """What the annotator saw beside question and answer, such as ``documents`` or ``reference``."""
@@ -144,9 +117,9 @@ class Label:
     def __post_init__(self) -> None:
         if isinstance(self.shown, list):
             object.__setattr__(self, "shown", tuple(self.shown))
-        problem = _value_problem(self)
-        if problem is not None:
-            raise BadValueError(f"the label of sample {self.sample_id!r}: {problem}")
+        problem = _type_problem(self) or _label_problem(self)
+        if problem:
+            raise BadValueError(f"{_subject(self.sample_id)}{problem}")
 
     @property
     def value(self) -> float:
@@ -168,7 +141,7 @@ class Label:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the label as stored in a file; values of ``None`` are omitted, and ``chosen`` unless it is true."""
-        values = {key: getattr(self, key) for key in _KEYS if key != "chosen" or self.chosen}
+        values = {key: getattr(self, key) for key in _LABEL_KEYS if key != "chosen" or self.chosen}
         return {key: value for key, value in values.items() if value is not None}
 
 
@@ -195,10 +168,11 @@ class LabelEvent:
     """The hash of the secret of a browser that claims a name."""
 
     def __post_init__(self) -> None:
+        problem = _type_problem(self) or _time_problem(self.at)
+        if problem:
+            raise BadValueError(problem)
         if (self.key is None) != (self.event in ("close", "claim", "release")):
             raise BadValueError(f"event {self.event!r} {'needs a' if self.key is None else 'has no'} sample")
-        if self.at is not None and not _is_time(self.at):
-            raise BadValueError(f"field 'at' is {quote_text(self.at)}{_NO_TIME}")
 
     @property
     def annotator(self) -> str:
@@ -297,13 +271,12 @@ class LabelJournal(Journal[Label | LabelEvent]):
 
     def last(self, annotator: str) -> list[Label | LabelEvent]:
         """Return the labels and skips of the annotator's last submission that are in force; empty if there is none."""
-        with self._mutex:
-            found: list[Label | LabelEvent] = []
-            for label in reversed(self._by_annotator.get(annotator, {}).values()):
-                if found and (label.id is None or label.id != found[0].id):
-                    break
-                found.insert(0, label)
-            return found
+        found: list[Label | LabelEvent] = []
+        for entry in reversed(self.entries(annotator)):
+            if found and (entry.id is None or entry.id != found[0].id):
+                break
+            found.insert(0, entry)
+        return found
 
     def _clear(self) -> None:
         self._labels: dict[LabelKey, Label] = {}
@@ -398,101 +371,76 @@ def _contradicts(entry: Label | LabelEvent, before: Label | LabelEvent | None) -
     return before is None or (entry.event == "tuning" and not isinstance(before, Label))
 
 
-_EVENT_KEYS = ("event", *LabelKey._fields, "by", "reason", "at", "id", "claim")
+_LABEL_KEYS = dict.fromkeys(Label.__dataclass_fields__)
+_EVENT_KEYS = dict.fromkeys(("event", *LabelKey._fields, "by", "reason", "at", "id", "claim"))
 
 
 def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
-    if row["event"] not in get_args(EventName):
-        known = get_args(EventName)
-        nearest = did_you_mean(str(row["event"])[:80], known, otherwise=f"; known: {', '.join(known)}")
-        raise LineError(f"field 'event' is {quote_text(str(row['event']))}{nearest}")
-    for key in row:
-        if key not in _EVENT_KEYS:
-            hint = did_you_mean(key[:80], _EVENT_KEYS, otherwise=f"; known fields: {', '.join(_EVENT_KEYS)}")
-            raise LineError(f"unknown field {quote_text(key)}{hint}")
-    values = _typed_values(row)
+    values = row_values(row, _EVENT_KEYS, aliases=_FIELD_ALIASES)
     fields = {key: values.pop(key) for key in LabelKey._fields if key in values}
     if fields and not fields.get("sample_id"):
         raise LineError("field 'sample_id' is missing")
     try:
-        return LabelEvent(key=LabelKey(**{"annotator": "", **fields}) if fields else None, **values)
+        if fields:
+            values["key"] = Label(label=0, **fields).key  # checks its fields
+        return LabelEvent(**values)
     except BadValueError as error:
         raise LineError(str(error)) from error
 
 
 def _parse_label(row: Mapping[str, Any]) -> Label:
-    if not row.keys() <= _KEY_SET:
-        key = next(key for key in row if key not in _KEY_SET)
-        meant = _FIELD_ALIASES.get(key.lower())
-        others = did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
-        raise LineError(f"unknown field {quote_text(key)}{f'; did you mean {meant!r}?' if meant else others}")
-    for key in ("sample_id", "label"):
-        if row.get(key) is None:
-            hint = "; 'id' is the id of a submission" if key == "sample_id" and "id" in row else ""
-            raise LineError(f"field {key!r} is missing{hint}")
-    values = _typed_values(row)
+    values = row_values(row, _LABEL_KEYS, ("sample_id", "label"), aliases=_FIELD_ALIASES)
     try:
         return Label(**values)
     except BadValueError as error:
-        raise LineError(str(error).partition(": ")[2]) from error
+        raise LineError(str(error).removeprefix(_subject(values["sample_id"]))) from error
 
 
-def _typed_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not null; one of another type is a ``LineError``."""
-    values = {key: value for key, value in row.items() if value is not None}
-    for key, value in values.items():
-        expected, description = _TYPES.get(key, _STRING)
-        if type(value) not in expected:
-            quotes = PUT_IN_QUOTES if key == "sample_id" and type_name(value) == "a number" else ""
-            raise LineError(f"field {key!r} must be {description}, not {type_name(value)}{quotes}")
-    return values
+def _subject(sample_id: object) -> str:
+    return f"the label of sample {sample_id!r}: "
 
 
-def _value_problem(label: Label) -> str | None:
-    """The first invalid value of a label; ``None`` if all are valid."""
+@cache
+def _declared_fields(target: Any) -> list[tuple[str, Any, bool]]:
+    """Name and default of each field, and whether any string fits: to check these would double the time of reading."""
+    hints, defaults = option_types(target), target.__dataclass_fields__
+    return [(name, defaults[name].default, hints[name] in (str, str | None, LabelId)) for name in hints]
+
+
+def _type_problem(entry: Label | LabelEvent) -> str:
+    """The first value that does not have its declared type; empty if all have."""
+    kind: Any = type(entry)
+    given = {
+        name: value
+        for name, default, is_text in _declared_fields(kind)
+        if (value := getattr(entry, name)) is not default and not (is_text and type(value) is str)
+    }
+    wrong = first_problem(kind, given)
+    return f"field {wrong[0]!r} {wrong[1]}" if wrong else ""
+
+
+def _label_problem(label: Label) -> str:
+    """What is invalid about values that have their types; empty if nothing is."""
     if not label.sample_id:
         return "field 'sample_id' is empty; an id needs at least one character"
-    value = label.label
-    if isinstance(value, str):
-        if value not in _VALUES:
-            nearest = did_you_mean(value[:80], _VALUES, otherwise="; a scale is written in numbers")
-            return f"field 'label' is {quote_text(value)}, which is neither 'right' nor 'wrong'{nearest}"
-    elif not isinstance(value, int | float):
-        return f"field 'label' must be 'right', 'wrong', true, false or a number, not {type_name(value)}"
-    elif not abs(value) <= sys.float_info.max:  # also false for NaN
-        return "field 'label' must be a finite number"
-    if label.provenance not in _PROVENANCES:
-        known = ", ".join(_PROVENANCES)
-        nearest = did_you_mean(str(label.provenance)[:80], _PROVENANCES, otherwise=f"; known: {known}")
-        return f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
-    if label.at is not None and not _is_time(label.at):
-        return f"field 'at' is {quote_text(label.at)}{_NO_TIME}"
-    return _draw_problem(label)
-
-
-def _draw_problem(label: Label) -> str | None:
-    """The first invalid value of the fields that say how the sample was selected."""
-    if label.probability is not None and not 0 < label.probability <= 1:
-        return f"field 'probability' is {label.probability}; an inclusion probability is above 0 and at most 1"
-    if label.position is not None and label.position < 1:
-        return f"field 'position' is {label.position}; positions start at 1"
-    if label.shown is not None and not {*map(type, label.shown)} <= {str}:
-        return 'field \'shown\' must be a list of strings, such as ["documents", "reference"]'
+    if isinstance(label.label, str) and label.label not in _VALUES:
+        nearest = did_you_mean(label.label[:80], _VALUES, otherwise="; a scale is written in numbers")
+        return f"field 'label' is {quote_text(label.label)}, which is neither 'right' nor 'wrong'{nearest}"
     if label.chosen and label.draw is not None:
         return "field 'chosen' is true and field 'draw' is given; a sample was picked by a person, or drawn at random"
     if label.draw is None and (label.probability is not None or label.position is not None):
         return "field 'draw' is missing; a probability or a position belongs to a draw"
     if label.draw is not None and label.probability is None:
         return "field 'probability' is missing; a label of a draw needs the inclusion probability of its sample"
-    return None
+    return _time_problem(label.at)
 
 
-def _is_time(text: str) -> bool:
+def _time_problem(text: str | None) -> str:
     try:
-        datetime.fromisoformat(text)
+        datetime.fromisoformat(text or "2030-01-31")
     except ValueError:
-        return False
-    return True
+        return f"field 'at' is {quote_text(str(text))}, which is not a time; write it as 2030-01-31T12:00:00+00:00"
+    return ""
 
 
 # --- nugget files: a query per line with its nuggets, as the TREC RAG track writes them ------------------------------

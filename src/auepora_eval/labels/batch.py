@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import BadValueError
+from ..io.labels import Provenance
 from .choices import CHOICE_LABELS, CHOICES, GRADE_TEXTS, LabelChoice, LabelScale
 
 Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
@@ -58,11 +59,23 @@ class LabelBatch:
     folder: str = ""
     name: str = ""
     """The start of the names of its files."""
+    suffix: str = ".jsonl"
+    """The end of the name of its journal."""
+    provenance: Provenance = "human"
+    tuning: bool = False
+    """Whether its labels are marked as used to tune a prompt."""
+    adjudicates: bool = False
+    """Whether its labels decide between those of annotators in other files."""
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a session of one annotator in a terminal: it has a journal, and no file of its own."""
+        return not self.id
 
     @property
     def journal(self) -> Path:
         """The journal of labels, which ``auepora label`` and ``auepora judge calibrate`` read."""
-        return self.file(".jsonl")
+        return self.file(self.suffix)
 
     @property
     def drafts_file(self) -> Path:
@@ -78,6 +91,13 @@ class LabelBatch:
     def answers(self) -> int:
         """The number of labels of one annotator for an item: two for the answers of two runs."""
         return 2 if self.purpose == "compare" else 1
+
+    def answered_runs(self, entry: BatchEntry) -> tuple[str, ...]:
+        """The runs whose answers an item shows; none where documents or drafts are labelled."""
+        if self.purpose in ("grade", "drafts"):
+            return ()
+        places = zip(self.runs, entry.positions, strict=True)
+        return tuple(run for run, position in places if position >= 0)
 
     @property
     def is_chosen(self) -> bool:
@@ -107,10 +127,9 @@ class LabelBatch:
         if self.scale is not None:
             scale = LabelScale.of(self.scale)
             texts = GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
-            return tuple(
-                LabelChoice(str(value), str(value), f"{value}: {texts[value]}" if value in texts else str(value))
-                for value in range(scale.low, scale.high + 1)
-            )
+            values = range(scale.low, scale.high + 1)
+            shown = {value: f"{value}: {text}" for value, text in texts.items()}
+            return tuple(LabelChoice(str(value), str(value), shown.get(value, str(value))) for value in values)
         return CHOICES.get(self.purpose, CHOICES["calibrate"])
 
     def parse_values(self, values: Sequence[str]) -> tuple[str | int, ...]:
@@ -128,7 +147,7 @@ class LabelBatch:
     def describe(self, labels: tuple[str | float, ...]) -> str:
         """The labels of an annotator for the answers of an item, in the order shown, in words."""
         if self.scale is not None:
-            return ", ".join(label if isinstance(label, str) else f"{label:g}" for label in labels)
+            return ", ".join(str(label).removesuffix(".0") for label in labels)
         return next((choice.text for choice in self.choices if CHOICE_LABELS[choice.name] == labels), "")
 
     def file(self, suffix: str) -> Path:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from ..core.types import SystemOutputs
 from ..errors import DataFileError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
 from ..perturb.edits import hash_uniform
-from ..runtime.files import open_bytes
+from ..runtime.files import read_bytes
 from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, sample_at
@@ -65,9 +66,11 @@ class ItemReader:
 
     def runs(self, number: int) -> tuple[str, ...]:
         """The runs of the answers, in the order in which they are shown."""
-        runs, key = self.batch.runs, (self.batch.id, self.entry(number).sample_id)
+        batch, entry = self.batch, self.entry(number)
+        runs = batch.answered_runs(entry)
         # With the id of the batch: an order that was revealed says nothing about that of the next batch.
-        is_swapped = self.batch.purpose == "compare" and hash_uniform(self.batch.seed, "first answer", *key) >= 0.5
+        key = batch.id, entry.sample_id
+        is_swapped = batch.purpose == "compare" and hash_uniform(batch.seed, "first answer", *key) >= 0.5
         return runs[::-1] if is_swapped else runs
 
     def read(self, number: int) -> BatchItem:
@@ -87,9 +90,10 @@ class ItemReader:
         answers = tuple(ItemAnswer(item.answer, self._documents(item.evidence)) for item in items)
         first = items[0]
         references = first.references if "reference" in self.batch.shown else ()
+        documents = list(chain.from_iterable(answer.documents for answer in answers))
         shown = {
-            "documents": any(answer.documents for answer in answers),
-            "relevance": any(document.gold for answer in answers for document in answer.documents),
+            "documents": bool(documents),
+            "relevance": any(document.gold for document in documents),
             "reference": bool(references),
         }
         names = tuple(name for name, is_shown in shown.items() if is_shown)
@@ -163,22 +167,14 @@ class ItemReader:
 
     def draft_line(self, entry: BatchEntry) -> bytes:
         """The line of a draft in its file."""
-        start, end = self._draft_places[entry.positions[0]]
-        with open_bytes(self.batch.drafts_file) as file:
-            file.seek(start)
-            return file.read(end - start).rstrip(b"\r\n")
+        return self._drafts[entry.positions[0]].rstrip(b"\r")
 
     @cached_property
-    def _draft_places(self) -> list[tuple[int, int]]:
-        places, start = [], 0
-        with open_bytes(self.batch.drafts_file) as file:
-            for line in file:
-                places.append((start, start + len(line)))
-                start += len(line)
-        return places
+    def _drafts(self) -> list[bytes]:
+        return read_bytes(self.batch.drafts_file).split(b"\n")
 
     @cached_property
-    def selections(self) -> dict[tuple[str, str | None], Selection]:
+    def selections(self) -> Mapping[tuple[str, str | None], Selection]:
         """How each item was selected, by sample and document."""
         batch = self.batch
         if batch.draw is None:

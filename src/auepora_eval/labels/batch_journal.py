@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 from ..errors import ConflictError
 from ..io.jsonl import current_time
@@ -14,19 +15,27 @@ from .batch import LabelBatch
 class BatchJournal(LabelJournal):
     """The journal of a batch, with its labels and skips by item."""
 
-    may_be_missing = False  # it is created with the batch
-
     def __init__(self, batch: LabelBatch) -> None:
         self._batch = batch
-        self._numbers = {(item.sample_id, item.doc_id): number for number, item in enumerate(batch.items, start=1)}
-        self._runs = {None} if batch.purpose in ("grade", "drafts") else set(batch.runs)
+        self.may_be_missing = batch.is_session  # others are created with the batch
+        self._numbers: dict[tuple[str, str | None, str | None], int] = {}
+        for number, entry in enumerate(batch.items, start=1):
+            for run in batch.answered_runs(entry) or (None,):
+                self._numbers[entry.sample_id, entry.doc_id, run] = number
         super().__init__(batch.journal)
 
     def number(self, key: LabelKey | None) -> int | None:
         """The number of the item that a label is about; ``None`` if it is about something else."""
-        if key is None or key.run not in self._runs or key.metric != self._batch.metric:
+        batch = self._batch
+        if key is None or (key.metric, key.chosen) != (batch.metric, batch.is_chosen):
             return None
-        return self._numbers.get((key.sample_id, key.doc_id)) if key.chosen == self._batch.is_chosen else None
+        if batch.adjudicates and not key.adjudicated:
+            return None
+        return self._numbers.get((key.sample_id, key.doc_id, key.run))
+
+    def entries(self, annotator: str) -> list[Label | LabelEvent]:
+        """The labels and skips of items that an annotator has in force, in the order of the file."""
+        return [entry for entry in super().entries(annotator) if self.number(entry.key) is not None]
 
     def _clear(self) -> None:
         super()._clear()
@@ -49,13 +58,14 @@ class BatchJournal(LabelJournal):
         if key is None or item is None:
             return
         found, name = self.find(key), key.annotator
-        label = found if isinstance(found, Label) and found.provenance != "model" else None
         by_name = self.item_labels.setdefault(item, {})
-        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(name, {})
+        is_decision = key.adjudicated and not self._batch.adjudicates
+        labels = self.adjudications.setdefault(item, {}) if is_decision else by_name.setdefault(name, {})
         labels.pop(key, None)
-        if label is not None:
-            labels[key] = label
-        if key.adjudicated:
+        by_model = self._batch.provenance == "model"
+        if isinstance(found, Label) and (found.provenance == "model") == by_model:
+            labels[key] = found
+        if is_decision:
             return
         if not labels:
             del by_name[name]
@@ -102,8 +112,8 @@ class BatchJournal(LabelJournal):
         """Whether two annotators labelled an item differently."""
         if len(self.item_labels.get(number, ())) < 2:
             return False
-        labels = self.complete_labels(number).values()
-        return len({tuple(sorted((str(label.run), label.value) for label in each.values())) for each in labels}) > 1
+        by_name = self.complete_labels(number).values()
+        return len({_values_by_run(labels) for labels in by_name}) > 1
 
     def new_entries(self, number: int, name: str, labels: Sequence[Label]) -> Sequence[Label | LabelEvent]:
         """What to append for the labels of an item, without those that the journal has; all if it has all of them.
@@ -123,8 +133,12 @@ class BatchJournal(LabelJournal):
 
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
+        return decided_label(self.all_labels(number), by_majority=True) == "right"
+
+    def all_labels(self, number: int) -> list[Label]:
+        """The labels of an item, adjudications last."""
         by_name = (*self.item_labels.get(number, {}).values(), self.adjudications.get(number, {}))
-        return decided_label([label for each in by_name for label in each.values()], by_majority=True) == "right"
+        return list(chain.from_iterable(labels.values() for labels in by_name))
 
     def needs_adjudication(self, number: int) -> bool:
         """Whether two annotators labelled an item differently, and nobody has decided between them."""
@@ -158,3 +172,7 @@ class BatchJournal(LabelJournal):
         problem = self.adjudication_problem(number, name, others)
         if problem is not None:
             raise ConflictError(problem)
+
+
+def _values_by_run(labels: Mapping[LabelKey, Label]) -> frozenset[tuple[str | None, float]]:
+    return frozenset((label.run, label.value) for label in labels.values())

@@ -11,6 +11,7 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
@@ -209,6 +210,8 @@ def plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord
 
 BATCH_SUFFIX = ".batch.json"
 BATCH_VERSION = 1
+_NOT_STORED = ("folder", "name", "suffix", "provenance", "tuning", "adjudicates")
+"""Where the files of a batch are, and what only sessions in a terminal have."""
 
 
 def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
@@ -268,7 +271,8 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
 def _encode_batch(batch: LabelBatch) -> bytes:
     """The content of the file of a batch."""
     row = {"version": BATCH_VERSION, **msgspec.to_builtins(batch)}
-    del row["folder"], row["name"]
+    for name in _NOT_STORED:
+        del row[name]
     try:
         return msgspec.json.encode(row)
     except UnicodeEncodeError as error:
@@ -343,7 +347,7 @@ def label_command(batch: LabelBatch, draw: LabelDraw | None, store: str) -> str:
         words += [*batch.runs, "--n", str(len(draw.drawn_items)), "--seed", str(draw.seed)]
         words += ["--stratify", draw.stratify] if draw.stratify else []
     elif batch.purpose == "review" and len(batch.items) <= MAX_LISTED:
-        words += [*batch.runs, *(word for item in batch.items for word in ("--sample", item.sample_id))]
+        words += [*batch.runs, *chain.from_iterable(("--sample", item.sample_id) for item in batch.items)]
     else:
         return ""
     metric = batch.metric if draw is None or draw.comparison is None else draw.comparison.name

@@ -35,10 +35,6 @@ class LabelScale:
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int | float) and value == int(value) and self.low <= value <= self.high
 
-    def grade(self, text: str) -> int | None:
-        """The grade that a text names; ``None`` if it names none of this scale."""
-        return int(text) if text.isdecimal() and int(text) in self else None
-
 
 @dataclass(frozen=True, slots=True)
 class LabelChoice:

@@ -288,11 +288,11 @@ def draw_comparison(
         )
     if delta is not None and not 0 < delta < 1:
         raise BadValueError(f"delta must be above 0 and below 1, the range of labels, not {delta!r}")
-    first, second = (np.array([predictions[sample_id][place] for sample_id in ids]) for place in (0, 1))
-    first_errors, second_errors = (
-        expected_errors(forecast, calibrated=calibrator is not None) for forecast in (first, second)
-    )
-    errors, differences, uniform = first_errors + second_errors, second - first, UNIFORM_SHARE
+    predicted = np.array([predictions[sample_id] for sample_id in ids])
+    first, second = predicted.T
+    is_calibrated = calibrator is not None
+    errors = expected_errors(first, calibrated=is_calibrated) + expected_errors(second, calibrated=is_calibrated)
+    differences, uniform = second - first, UNIFORM_SHARE
     mean, proportion = float(differences.mean()), len(ids) / len(predictions)
     if delta is not None and delta >= proportion:
         raise BadValueError(
@@ -314,7 +314,7 @@ def draw_comparison(
         "predicted_difference": expected,
         "difference": wanted,
         "labels_needed": needed,
-        "calibrated": calibrator is not None,
+        "calibrated": is_calibrated,
     }
     features, coefficients = calibrator or ((), ())
     design = ComparisonDesign(

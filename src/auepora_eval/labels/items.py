@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.conventions import Match
@@ -13,9 +12,7 @@ from ..core.slices import parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError
 from ..judge.ratings import question_frames
-from ..perturb.edits import hash_uniform
 from ..queries.view import GoldMarks
-from ..store.records import plan_conventions
 from ..store.runs import RunStore, iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM
 
@@ -44,25 +41,12 @@ class PreviousLabel:
 class LabelItem:
     """One answer to label."""
 
-    sample_id: str
     question: str
     answer: str
     evidence: tuple[ShownDocument, ...] = ()
     references: tuple[str, ...] = ()
     conversation: str = ""
     """The turns before the question."""
-    previous_labels: tuple[PreviousLabel, ...] = ()
-    run: str = ""
-    """The run of the answer, in a session over two runs."""
-
-    @property
-    def key(self) -> ItemKey:
-        """What identifies the item in a session."""
-        return self.sample_id, self.run
-
-
-ItemKey = tuple[str, str]
-"""Sample and run; the run is ``""`` in a session over one run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +85,6 @@ def load_population(store: RunStore, run_id: str, stratify: str | None = None) -
     return Population(strata, {reason: count for reason, count in reasons.items() if count})
 
 
-def read_items(
-    store: RunStore,
-    run_id: str,
-    sample_ids: Sequence[str],
-    previous_labels: Mapping[str, Iterable[PreviousLabel]] | None = None,
-) -> tuple[LabelItem, ...]:
-    """The items of these samples, in order."""
-    wanted_ids = dict.fromkeys(sample_ids)
-    samples = {sample.sample_id: sample for sample in store.samples(run_id) if sample.sample_id in wanted_ids}
-    outputs = {row.sample_id: row.output for row in store.outputs(run_id, repeat=0) if row.sample_id in wanted_ids}
-    match = plan_conventions(store.get(run_id)).match
-    return tuple(
-        build_item(samples[sample_id], outputs[sample_id], (previous_labels or {}).get(sample_id, ()), match=match)
-        for sample_id in sample_ids
-        if sample_id in samples and sample_id in outputs
-    )
-
-
 def answer_text(text: str, structured: Mapping[str, Any] | None) -> str:
     """The text of an answer; of a structured answer without text its values."""
     if text or structured is None:
@@ -126,27 +92,7 @@ def answer_text(text: str, structured: Mapping[str, Any] | None) -> str:
     return json.dumps(structured, indent=2, ensure_ascii=False)
 
 
-def read_pairs(
-    store: RunStore, runs: tuple[str, str], sample_ids: Sequence[str], *, seed: int
-) -> tuple[LabelItem, ...]:
-    """The answers of two runs to these samples, one after the other, in a random order for each sample."""
-    by_sample: dict[str, list[LabelItem]] = {sample_id: [] for sample_id in sample_ids}
-    for run in runs:
-        for item in read_items(store, run, sample_ids):
-            by_sample[item.sample_id].append(replace(item, run=run))
-    for sample_id, items in by_sample.items():
-        if hash_uniform(seed, "first answer", sample_id) >= 0.5:
-            items.reverse()
-    return tuple(chain.from_iterable(by_sample.values()))
-
-
-def build_item(
-    sample: EvaluationSample,
-    output: SystemOutputs,
-    previous_labels: Iterable[PreviousLabel] = (),
-    *,
-    match: Match = "id",
-) -> LabelItem:
+def build_item(sample: EvaluationSample, output: SystemOutputs, *, match: Match = "id") -> LabelItem:
     """The item of one sample and its output; ``match`` is the way in which the run matches gold."""
     gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
     marks = GoldMarks(sample, match)
@@ -166,11 +112,9 @@ def build_item(
     conversation = question["conversation"] if isinstance(question, Mapping) else ""
     response = output.response
     return LabelItem(
-        sample.sample_id,
         sample.query,
         answer="" if response is None else answer_text(response.text, response.structured),
         evidence=tuple(evidence),
         references=tuple(sample.references),
         conversation=conversation,
-        previous_labels=tuple(previous_labels),
     )

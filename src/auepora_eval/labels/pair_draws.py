@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,15 @@ class DrawnPair:
         """Query and document."""
         return self.sample_id, self.doc_id
 
+    def to_dict(self) -> dict[str, Any]:
+        """The pair as a record of the draw has it, without empty values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def graded_in_part(self, share: float) -> DrawnPair:
+        """The pair where people graded a share of the draw alone; a grade that was known before stays certain."""
+        return self if self.grade is not None else replace(self, probability=self.probability * share)
+
 
 @dataclass(frozen=True, slots=True)
 class PairDraw:
@@ -62,10 +71,7 @@ class PairDraw:
 
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file stores it."""
-        pairs = [
-            {name: value for name in DrawnPair.__dataclass_fields__ if (value := getattr(pair, name)) is not None}
-            for pair in self.pairs
-        ]
+        pairs = [pair.to_dict() for pair in self.pairs]
         return {
             "draw": self.id,
             "seed": self.seed,

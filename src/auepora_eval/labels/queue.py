@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -166,6 +167,11 @@ def _busy_annotators(leases: Leases, name: str) -> dict[int, set[str]]:
     return found
 
 
+def _decisions(journal: BatchJournal) -> list[LabelKey]:
+    """The key of an adjudication of each item."""
+    return [next(iter(labels)) for labels in journal.adjudications.values() if labels]
+
+
 def _annotator_progress(journal: BatchJournal, name: str, leases: Leases) -> AnnotatorProgress:
     busy = _busy_annotators(leases, name)
     numbers = list(journal.open_items(name))
@@ -174,7 +180,7 @@ def _annotator_progress(journal: BatchJournal, name: str, leases: Leases) -> Ann
         labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
         unclear=unclear,
         skipped=len(journal.skipped.get(name, ())) - unclear,
-        adjudicated=sum(any(label.annotator == name for label in each) for each in journal.adjudications.values()),
+        adjudicated=sum(key.annotator == name for key in _decisions(journal)),
         remaining=len(numbers),
         waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
         is_claimed=name in journal.claims,
@@ -188,12 +194,22 @@ class LabelQueue:
     labelled, so that two do not label the same one; a lease that has expired, or that was lost, loses no label.
     """
 
-    def __init__(self, batch: LabelBatch, store: RunStore, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        batch: LabelBatch,
+        store: RunStore,
+        *,
+        clock: Callable[[], float] = time.time,
+        selections: Mapping[tuple[str, str | None], Selection] | None = None,
+    ) -> None:
         self.batch = batch
         self._items = ItemReader(batch, store)
+        if selections is not None:
+            self._items.selections = selections
         self._journal = BatchJournal(batch)
         self.claims = NameClaims(self._journal, batch.id)
-        self._leases = _LeaseFile(batch.file(".leases.json"), clock)
+        leases = Path(os.devnull) if batch.is_session else batch.file(".leases.json")
+        self._leases = _LeaseFile(leases, clock)
         self._mutex = threading.RLock()
         self._read_items: dict[int, tuple[tuple[str, ...], bool]] = {}
         """What is shown of an item, and whether its answers are equal."""
@@ -236,7 +252,8 @@ class LabelQueue:
         An annotator who has a lease gets the same item again.
         """
         name = check_annotator(annotator)
-        with self._public_errors(), self._writing():
+        state = self._reading() if self.batch.is_session else self._writing()  # a session has no leases
+        with self._public_errors(), state:
             journal, leases = self._journal, self._leases.read()
             if journal.closed is not None:
                 return None
@@ -271,19 +288,36 @@ class LabelQueue:
         submission: str,
         adjudicated: bool = False,
         others: Collection[str] = (),
+        hidden: Collection[str] = (),
     ) -> Submission:
         """Save the label of an item; it is on disk on return. ``values`` are names of choices, or grades.
 
         A repeated call with the same ``submission`` saves once, also when the lease has expired. ``others`` are further
-        names of the same browser.
+        names of the same browser, and ``hidden`` parts of the item that were not shown.
         """
         name, labels = check_annotator(annotator), self.batch.parse_values(values)
         check_text(comment, "comment")
         with self._public_errors():
-            entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
+            shown = tuple(part for part in self._shown(number, adjudicated=adjudicated) if part not in hidden)
+            keys = self._keys(number, name, adjudicated=adjudicated)
+            selection = self._items.selections.get((keys[0].sample_id, keys[0].doc_id), Selection())
             _, has_equal_answers = self._read_items.get(number, ((), False))
         if has_equal_answers and len(set(labels)) > 1:
             raise BadValueError("label: both answers have the same text, so that they get the same label")
+        given = Label(
+            **keys[0]._asdict(),
+            label=labels[0],
+            provenance=self.batch.provenance,
+            tuning=self.batch.tuning,
+            comment=comment,
+            at=current_time(),
+            draw=selection.draw,
+            probability=selection.probability,
+            position=selection.position,
+            shown=shown,
+            id=check_name(submission, "submission"),
+        )
+        entries = [replace(given, run=key.run, label=label) for key, label in zip(keys, labels, strict=True)]
         check = (lambda _: self._journal.check_adjudication(number, name, others)) if adjudicated else None
         seen_by = {self._keys(number, annotator, adjudicated=True)[0] for annotator in (name, *others)}
         with self._public_errors(), self._writing():
@@ -317,7 +351,7 @@ class LabelQueue:
             if not before and self._journal.closed is not None:
                 raise ConflictError("labelling is closed")
             entries = before or self._journal.last(name)
-            number = next((found for entry in entries if (found := self._journal.number(entry.key)) is not None), None)
+            number = self._journal.number(entries[0].key) if entries else None
             if number is None or before:
                 return number
             at, by = current_time(), submission or None
@@ -347,7 +381,11 @@ class LabelQueue:
             journal, leases = self._journal, self._leases.read()
             counts = {label: count for label in journal.item_labels if (count := len(journal.complete_labels(label)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
-            names |= dict.fromkeys(label.annotator for each in journal.adjudications.values() for label in each)
+            skipped: list[SkippedItem] = []
+            for name, skips in journal.skipped.items():
+                for number, skip in sorted(skips.items()):
+                    skipped.append(SkippedItem(number, name, skip.reason, skip.at, skip.is_unclear))
+            names |= dict.fromkeys(key.annotator for key in _decisions(journal))
             names |= dict.fromkeys(journal.claims)
             return BatchProgress(
                 items=len(self.batch.items),
@@ -355,11 +393,7 @@ class LabelQueue:
                 labels=sum(counts.values()),
                 wanted=len(self.batch.items) * self.batch.annotators,
                 annotators={name: _annotator_progress(journal, name, leases) for name in names},
-                skipped=tuple(
-                    SkippedItem(number, name, skip.reason, skip.at, skip.is_unclear)
-                    for name, each in journal.skipped.items()
-                    for number, skip in sorted(each.items())
-                ),
+                skipped=tuple(skipped),
                 disagreements=sum(map(journal.needs_adjudication, counts)),
                 closed=journal.closed,
                 counts=counts,
@@ -370,6 +404,12 @@ class LabelQueue:
         name = check_annotator(annotator)
         with self._public_errors(), self._reading():
             return _annotator_progress(self._journal, name, self._leases.read())
+
+    def own_entries(self, annotator: str) -> dict[int, Label | LabelEvent]:
+        """The last label or skip of an annotator in force for each item, in the order in which they were given."""
+        with self._public_errors(), self._reading():
+            entries = self._journal.entries(check_annotator(annotator))
+            return {number: entry for entry in entries if (number := self._journal.number(entry.key)) is not None}
 
     def skipped_items(self, annotator: str) -> list[int]:
         """The numbers of the items that an annotator has skipped; those that they cannot tell are answered."""
@@ -398,49 +438,16 @@ class LabelQueue:
         if not self.is_closed:
             raise ConflictError("runs and labels are shown when the batch is closed")
         for number, entry in enumerate(self.batch.items, start=1):
-            by_name = self._journal.item_labels.get(number, {}).values()
-            labels = [
-                label for each in (*by_name, self._journal.adjudications.get(number, {})) for label in each.values()
-            ]
-            runs = self._items.runs(number) if self.batch.purpose != "grade" else ()
-            yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
+            labels = tuple(self._journal.all_labels(number))
+            yield RevealedItem(number, entry.sample_id, entry.doc_id, self._items.runs(number), labels)
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
     def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
         """The keys of the labels of an item, in the order in which its answers are shown."""
         entry, batch = self._items.entry(number), self.batch
-        runs = (None,) if batch.purpose in ("grade", "drafts") else self._items.runs(number)
-        shared = batch.metric, adjudicated, batch.is_chosen, entry.doc_id
-        return [LabelKey(entry.sample_id, name, run, *shared) for run in runs]
-
-    def _entries(
-        self, number: int, name: str, labels: Sequence[str | int], comment: str, submission: str, *, adjudicated: bool
-    ) -> list[Label]:
-        """The labels of an item, in the order in which its answers are shown."""
-        entry = self._items.entry(number)
-        selection = self._items.selections.get((entry.sample_id, entry.doc_id), Selection())
-        shown = self._shown(number, adjudicated=adjudicated)
-        return [
-            Label(
-                key.sample_id,
-                label,
-                name,
-                key.run,
-                key.metric,
-                adjudicated=adjudicated,
-                comment=comment,
-                at=current_time(),
-                draw=selection.draw,
-                probability=selection.probability,
-                position=selection.position,
-                shown=shown,
-                chosen=key.chosen,
-                id=check_name(submission, "submission"),
-                doc_id=key.doc_id,
-            )
-            for key, label in zip(self._keys(number, name, adjudicated=adjudicated), labels, strict=True)
-        ]
+        shared = batch.metric, adjudicated or batch.adjudicates, batch.is_chosen, entry.doc_id
+        return [LabelKey(entry.sample_id, name, run, *shared) for run in self._items.runs(number) or (None,)]
 
     def _shown(self, number: int, *, adjudicated: bool) -> tuple[str, ...]:
         """What was shown of an item, as labels record it."""
@@ -451,7 +458,7 @@ class LabelQueue:
                 self._items.entry(number)
                 return self.batch.shown  # the run was deleted while the page was open: the label is kept
         shown, _ = self._read_items[number]
-        return (*shown, *(("labels",) if adjudicated else ()))
+        return (*shown, "labels") if adjudicated or self.batch.adjudicates else shown
 
     def _format(self, number: int, labels: Mapping[LabelKey, Label]) -> str:
         """The labels of an annotator for an item in words."""
@@ -473,7 +480,7 @@ class LabelQueue:
             yield
 
     def _public_errors(self) -> AbstractContextManager[None]:
-        return public_errors(is_blind=self.batch.blind)
+        return public_errors(is_blind=self.batch.blind and not self.batch.is_session)
 
 
 def _append(

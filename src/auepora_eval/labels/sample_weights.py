@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -49,7 +50,7 @@ class SampleWeights:
             return None
         if self.extended:
             return "samples were added to the draw after the first label, so that their number was not fixed before it"
-        drawn = {sample_id for draw in self.draws for sample_id in draw.sample_ids}
+        drawn = set(chain.from_iterable(draw.sample_ids for draw in self.draws))
         if not drawn:
             return "the draw is not recorded next to the labels, so that its size is not known"
         if drawn - self.labelled:
@@ -226,7 +227,7 @@ def _are_equal(probabilities: Iterable[float]) -> bool:
 def _recorded_draws(draws: Mapping[str, list[LabelDraw]], names: Iterable[str]) -> list[LabelDraw]:
     """The different draws of a run; of draws that begin with one another, the longest."""
     found: list[LabelDraw] = []
-    of_run = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
+    of_run = chain.from_iterable(draws.get(name, ()) for name in dict.fromkeys(names))
     for draw in sorted(of_run, key=lambda drawn: -len(drawn.drawn_items)):
         if not any(draw.drawn_items == other.drawn_items[: len(draw.drawn_items)] for other in found):
             found.append(draw)
@@ -235,7 +236,7 @@ def _recorded_draws(draws: Mapping[str, list[LabelDraw]], names: Iterable[str]) 
 
 def _named_draws(labels: Iterable[Label], recorded: Iterable[LabelDraw]) -> dict[str, dict[str, float]]:
     """The probabilities of samples by draw, for draws that labels name and no record contains."""
-    known = {name for draw in recorded for name in (draw.id, *draw.extends)}
+    known = set(chain.from_iterable((draw.id, *draw.extends) for draw in recorded))
     named: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.draw is not None and label.probability is not None and label.draw not in known:
@@ -287,10 +288,9 @@ def representative_labels(
         by_run.setdefault("" if names else label.run or "", []).append(label)
     for run, own in by_run.items():
         recorded = _recorded_draws(draws, names or ([run] if run else draws))
-        known = {sample_id: each for draw in recorded for sample_id, each in draw.probabilities().items()}
-        known |= {
-            sample_id: each for found in _named_draws(own, recorded).values() for sample_id, each in found.items()
-        }
+        known: dict[str, float] = {}
+        for probabilities in (*(draw.probabilities() for draw in recorded), *_named_draws(own, recorded).values()):
+            known |= probabilities
         ids = list(dict.fromkeys(label.sample_id for label in own if not known or label.sample_id in known))
         if known and ids:
             stratified = any(draw.stratify for draw in recorded)
@@ -316,6 +316,6 @@ def _of_several(
                 f"the labels come from {len(drawn)} draws ({', '.join(drawn)}), and draw {name} has different "
                 "probabilities for different samples, so that they cannot be combined; give the labels of one draw"
             )
-    ids = everything & {probability for probabilities in drawn.values() for probability in probabilities}
+    ids = everything.intersection(chain.from_iterable(drawn.values()))
     note = "the labels come from different draws, taken together as one random sample"
     return SampleWeights(ids, draws=tuple(recorded), notes=(note,), labelled=everything)

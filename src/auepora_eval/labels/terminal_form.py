@@ -7,181 +7,16 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import click
 
-from ..errors import AueporaError, ConflictError, DataFileError
-from ..io.jsonl import current_time
-from ..io.labels import UNCLEAR, Label, LabelEvent, LabelJournal, LabelKey, Provenance, unclear_reason
 from ..render.terminal import printable
 from ..runtime.terminals import discard_typed_input
-from .choices import LabelScale
-from .draws import Selection
-from .form import FormState, GivenLabel, LabelChange, count_labels, handle_line, restore_labels
-from .items import ItemKey, LabelItem, ShownDocument
-
-# --- the label file of a session: the labels of one annotator for one run or two, always up to date on disk -----------
-
-
-@dataclass(frozen=True, slots=True)
-class LabelFile:
-    """The file of a session's labels, and the fields that all of them share."""
-
-    path: Path
-    annotator: str
-    run: str
-    metric: str | None = None
-    adjudicated: bool = False
-    tuning: bool = False
-    provenance: Provenance = "human"
-    clock: Callable[[], str] = current_time
-    selections: Mapping[str, Selection] = field(default_factory=dict)
-    """How samples were selected, by sample id."""
-    other_run: str | None = None
-    """The second run of a session over two runs."""
-    chosen: bool = False
-    """Whether a person picked the samples."""
-    journal: LabelJournal = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "journal", LabelJournal(self.path))
-
-    @property
-    def display_name(self) -> str:
-        """The annotator, marked if it is a model."""
-        return f"{self.annotator} (a model)" if self.provenance == "model" else self.annotator
-
-    def labels(self) -> list[Label]:
-        """The existing labels of this annotator for this run, in order."""
-        return [entry for entry in self._entries() if isinstance(entry, Label)]
-
-    def labels_by_item(self, scale: LabelScale | None) -> dict[ItemKey, GivenLabel | None]:
-        """The existing labels by item, ``None`` for a skip.
-
-        Raises for labels that do not fit the scale, and for a file that takes no more labels.
-        """
-        found: dict[ItemKey, GivenLabel | None] = {}
-        entries = self._entries()
-        if self.journal.closed is not None:
-            raise DataFileError(self.path, None, "labelling is closed; label a new draw into another file")
-        for entry in entries:
-            assert entry.key is not None
-            run = "" if self.other_run is None else entry.key.run or ""
-            label = None
-            if isinstance(entry, Label):
-                label = GivenLabel(self._check_value(entry, scale), entry.comment)
-            elif entry.is_unclear:
-                label = GivenLabel(UNCLEAR, entry.comment)
-            found[entry.key.sample_id, run] = label
-        return found
-
-    def _entries(self) -> list[Label | LabelEvent]:
-        """The existing labels and skips of this session, in order."""
-        self.journal.refresh()
-        entries = [entry for entry in self.journal.entries(self.annotator) if self._belongs_to_session(entry)]
-        for entry in entries:
-            if not isinstance(entry, Label):
-                continue
-            if (entry.provenance == "model") != (self.provenance == "model"):
-                raise DataFileError(
-                    self.path,
-                    None,
-                    f"{self.annotator!r} has labels of provenance {entry.provenance!r} in it, and this session would "
-                    f"add {self.provenance!r}; name another --annotator, or label into another file",
-                )
-        return entries
-
-    def apply(self, change: LabelChange) -> None:
-        """Append a label, a skip, or the retraction of one; it is on disk on return."""
-        at = self.clock()
-        run = change.run or self.run
-        key = LabelKey(
-            change.sample_id,
-            self.annotator,
-            run=run,
-            metric=self.metric,
-            adjudicated=self.adjudicated,
-            chosen=self.chosen,
-        )
-        if change.is_removal:
-            # The skip of an answer that was labelled later is not in force any more.
-            if change.given is not None or isinstance(self.journal.find(key), LabelEvent):
-                self.journal.append(LabelEvent("retract", key, at=at))
-        elif change.given is None:
-            self.journal.append(LabelEvent("skip", key, reason=change.reason, at=at))
-        elif change.given.label == UNCLEAR:
-            self.journal.append(LabelEvent("skip", key, reason=unclear_reason(change.given.comment), at=at))
-        else:
-            self.journal.append(self._label(change, change.given, at))
-
-    def _label(self, change: LabelChange, given: GivenLabel, at: str) -> Label:
-        selection = self.selections.get(change.sample_id, Selection())
-        return Label(
-            change.sample_id,
-            given.label,
-            annotator=self.annotator,
-            run=change.run or self.run,
-            metric=self.metric,
-            provenance=self.provenance,
-            adjudicated=self.adjudicated,
-            tuning=self.tuning,
-            comment=given.comment,
-            at=at,
-            draw=selection.draw,
-            probability=selection.probability,
-            position=selection.position,
-            shown=change.shown,
-            chosen=self.chosen,
-        )
-
-    def _belongs_to_session(self, entry: Label | LabelEvent) -> bool:
-        key = entry.key
-        if key is None or key.run not in (self.run, self.other_run or self.run):
-            return False
-        return (key.metric, key.adjudicated, key.chosen, key.doc_id) == (
-            self.metric,
-            self.adjudicated,
-            self.chosen,
-            None,
-        )
-
-    def _check_value(self, label: Label, scale: LabelScale | None) -> str | int:
-        value = label.label
-        if isinstance(value, bool):
-            value = "right" if value else "wrong"
-        if scale is None and isinstance(value, str):
-            return value
-        if scale is not None and not isinstance(value, str) and value in scale:
-            return int(value)
-        expected = "right or wrong" if scale is None else f"numbers from {scale.low} to {scale.high}"
-        raise DataFileError(
-            self.path,
-            None,
-            f"{self.annotator!r} labelled sample {label.sample_id!r} with {value}, and this session expects "
-            f"{expected}; use the same --scale, or label into another file",
-        )
-
-
-def save_line(state: FormState, label_file: LabelFile, line: str) -> FormState:
-    """The state after one line of input, with the label file updated; unchanged if writing failed."""
-    next_state, change = handle_line(state, line)
-    try:
-        if change is not None:
-            label_file.apply(change)
-        return next_state
-    except ConflictError as error:  # the annotator labels in a browser as well
-        known = restore_labels(
-            replace(state, labels={}, skipped=frozenset(), steps=()), label_file.labels_by_item(state.scale)
-        )
-        place = known.position if state.position in known.labels else state.position
-        comment = "" if state.position in known.labels else state.comment
-        return replace(known, position=place, comment=comment, message=f"not saved: {error}")
-    except AueporaError as error:
-        return replace(state, message=f"not saved: {error}")
-
+from .batch import LabelBatch
+from .batch_items import BatchItem
+from .form import LabelForm, count_labels
+from .items import ShownDocument
 
 # --- the form in a terminal: prints one answer as plain lines, reads one line ----------------------------------------
 
@@ -200,14 +35,15 @@ An empty line shows the answer again."""
 _LINE_ENDS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\t": "    "})
 
 
-def run_form(state: FormState, label_file: LabelFile, *, lines: Iterator[str], title: str = "") -> FormState:
+def run_form(form: LabelForm, *, lines: Iterator[str], title: str = "") -> None:
     """Run the form until the annotator leaves or the input ends; each label is on disk before the next answer."""
-    shown: tuple[int, bool] | None = None
-    while not state.is_over:
-        if shown != (state.position, state.reference_shown):
-            click.echo("\n".join(render_state(state, title=title)))
+    shown: tuple[int | None, bool] | None = None
+    while not form.is_over:
+        current = form.number, form.reference_shown
+        if shown != current:
+            click.echo("\n".join(render_form(form, title=title)))
             discard_typed_input()
-            shown = state.position, state.reference_shown
+            shown = current
         click.echo("> ", nl=False)
         line = next(lines, None)
         if line is None:
@@ -218,10 +54,9 @@ def run_form(state: FormState, label_file: LabelFile, *, lines: Iterator[str], t
         elif line.strip() == "?":
             click.echo(_HELP)
         else:
-            state = save_line(state, label_file, line)
-            if state.message:
-                click.echo(one_line(state.message))
-    return state
+            form.handle_line(line)
+            if form.message:
+                click.echo(one_line(form.message))
 
 
 def read_input_lines() -> Iterator[str]:
@@ -236,60 +71,69 @@ def read_input_lines() -> Iterator[str]:
 # --- an answer as lines of text; the texts of data and models never begin a line -------------------------------------
 
 
-def render_state(state: FormState, *, title: str = "") -> list[str]:
+def render_form(form: LabelForm, *, title: str = "") -> list[str]:
     """The lines for the current answer with its rubric, or for the end of the session."""
-    n, item = len(state.items), state.item
-    progress = [f"{min(state.position + 1, n)} of {n}", f"{len(state.labels)} labelled"]
-    if state.skipped:
-        progress.append(f"{len(state.skipped)} skipped")
-    head = ["", f"--- {', '.join([*progress, *([one_line(title)] if title else [])])}"]
+    n, item = len(form.batch.items), form.item
+    given = form.queue.own_entries(form.annotator).values()
+    counts = count_labels(given)
+    labelled = sum(counts.values())
+    skipped = len(given) - labelled
+    progress = [f"{n if item is None else item.number} of {n}", f"{labelled} labelled"]
+    if skipped:
+        progress.append(f"{skipped} skipped")
+    if title:
+        progress.append(one_line(title))
+    head = ["", f"--- {', '.join(progress)}"]
     if item is None:
-        return [*head, *_end(state)]
-    keys = ["s skip", "u undo", "c TEXT comment", *([] if state.blind else ["a reference"]), "q quit", "? help"]
-    return [*head, *_item(state, item), "", rubric(state.scale), f"  {', '.join(keys)}"]
+        return [*head, f"All answers have been shown. {labelled} labelled{describe_counts(counts)}.", *_end(skipped)]
+    reference_key = [] if form.batch.blind else ["a reference"]
+    keys = ["s skip", "u undo", "c TEXT comment", *reference_key, "q quit", "? help"]
+    return [*head, *_item(form, item), "", rubric(form.batch), f"  {', '.join(keys)}"]
 
 
-def rubric(scale: LabelScale | None) -> str:
-    """The labels that can be given, with their meaning."""
-    if scale is None:
-        return "Is the answer right? r = right, w = wrong, x = cannot tell"
-    between = "".join(f", {grade}" for grade in range(scale.low + 1, scale.high))
-    return f"How good is the answer? {scale.low} = worst{between}, {scale.high} = best, x = cannot tell"
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """How many answers have which label: ``: 2 right, 3 wrong``; empty if there is none."""
+    listed = ", ".join(f"{count} {label}" for label, count in counts.items())
+    return f": {listed}" if listed else ""
 
 
-def _item(state: FormState, item: LabelItem) -> Iterator[str]:
+def rubric(batch: LabelBatch) -> str:
+    """The question with the labels that can be given, and their meaning."""
+    labels = [choice.text.replace(": ", " = ") for choice in batch.choices]
+    if batch.scale is None:
+        labels = [f"{choice.key} = {choice.name}" for choice in batch.choices]
+    return f"{batch.question} {', '.join(labels)}, x = cannot tell"
+
+
+def _item(form: LabelForm, item: BatchItem) -> Iterator[str]:
     """Documents first, so that question and answer are next to the prompt."""
-    documents = [document for document in item.evidence if document.rank is not None or not state.blind]
-    retrieved = sum(document.rank is not None for document in documents)
-    if not documents:
+    (answer,) = item.answers
+    retrieved = sum(document.rank is not None for document in answer.documents)
+    if not answer.documents:
         yield "Nothing was retrieved."
-    for document in documents:
-        yield from _section(
-            _document_heading(document, retrieved, state.blind), document.text or "(its text is not stored)"
-        )
+    for document in answer.documents:
+        yield from _section(_document_heading(document, retrieved), document.text or "(its text is not stored)")
     if item.conversation:
         yield from _section("Before", item.conversation)
     yield from _section("Question", item.question)
-    yield from _section("Answer", item.answer or "(empty)")
-    for previous in item.previous_labels:
+    yield from _section("Answer", answer.text or "(empty)")
+    for previous in form.previous_labels(item):
         comment = f": {previous.comment}" if previous.comment else ""
         yield from _section(f"Label of {previous.annotator}", f"{previous.label}{comment}")
-    if item.references and not state.blind:
-        if state.reference_shown:
-            for number, reference in enumerate(item.references, start=1):
-                count = f" {number} of {len(item.references)}" if len(item.references) > 1 else ""
-                yield from _section(f"Reference{count}", reference)
-        else:
-            yield "Reference: a shows it"
+    if item.references and not form.reference_shown:
+        yield "Reference: a shows it"
+        return
+    for number, reference in enumerate(item.references, start=1):
+        count = f" {number} of {len(item.references)}" if len(item.references) > 1 else ""
+        yield from _section(f"Reference{count}", reference)
 
 
-def _document_heading(document: ShownDocument, retrieved: int, blind: bool) -> str:
+def _document_heading(document: ShownDocument, retrieved: int) -> str:
     if document.rank is None:
         return f"Relevant, not retrieved: {document.doc_id}"
-    if blind:
-        return f"Document {document.rank} of {retrieved}"
+    name = f": {document.doc_id}" if document.doc_id else ""
     relevant = "  * relevant" if document.gold else ""
-    return f"Document {document.rank} of {retrieved}: {document.doc_id}{relevant}"
+    return f"Document {document.rank} of {retrieved}{name}{relevant}"
 
 
 def _section(head: str, text: str) -> Iterator[str]:
@@ -298,12 +142,10 @@ def _section(head: str, text: str) -> Iterator[str]:
         yield f"  | {line}".rstrip()
 
 
-def _end(state: FormState) -> Iterable[str]:
-    counts = ", ".join(f"{count} {label}" for label, count in count_labels(state.labels.values()).items())
-    yield f"All answers have been shown. {len(state.labels)} labelled{counts and f': {counts}'}."
-    if state.skipped:
-        n = len(state.skipped)
-        yield f"{n} {'was' if n == 1 else 'were'} skipped; s shows {'it' if n == 1 else 'them'} again."
+def _end(skipped: int) -> Iterator[str]:
+    if skipped:
+        was, them = ("was", "it") if skipped == 1 else ("were", "them")
+        yield f"{skipped} {was} skipped; s shows {them} again."
     yield "Every label is saved. u undoes the last one, q quits."
 
 

@@ -361,8 +361,8 @@ def test_stored_spec_does_not_depend_on_files(tmp_path: Path) -> None:
     again = metric(spec)
     assert isinstance(again, JudgeMetric)
     assert (again, str(again.signature), again.name) == (one, str(one.signature), "mine")
-    assert (again.scale, again.prompt_used.system) == ("1-3", "Be strict.")
-    assert again.prompt_used.id.startswith("mine/3/")
+    assert (again.scale, again.prompts_used[0].system) == ("1-3", "Be strict.")
+    assert again.prompts_used[0].id.startswith("mine/3/")
 
 
 def test_error_in_the_file_of_a_metric_has_its_line(tmp_path: Path) -> None:
@@ -426,7 +426,7 @@ def test_explanation_replays_the_stored_reply() -> None:
     one = judged(ScriptedCritic(lambda _: {"score": "fair"}), scale={"poor": 0, "fair": 0.5, "good": 1})
     stored = SampleJudgement(
         critic="scripted",
-        prompt_id=one.prompt_used.id,
+        prompt_id=one.prompts_used[0].id,
         request=request_key(request_of(one)),
         judge_repeat=0,
         answer={"score": "fair"},

@@ -26,7 +26,7 @@ from ..stats.intervals import Ints, wilson_interval
 from ..text.refusal import built_in_patterns, is_refusal
 from ..text.tokenizers import STOP_WORDS
 from .critic import JudgeClient
-from .metric import JudgedMetric, judge_batch, outcome_key
+from .metric import JudgedMetric, control_kinds, judge_batch, outcome_key
 
 SOURCE_SAMPLES = 1024
 """Controls are built from this many samples at the beginning of the dataset, so that a stream can have them, too."""
@@ -310,7 +310,7 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
 
     Each half is divided evenly among the kinds that apply, and a kind with too few items is replaced by the others.
     """
-    kinds = metric.control_kinds
+    kinds = control_kinds(metric)
     if type(metric).score is not JudgedMetric.score or not math.isfinite(_middle(metric)):
         kinds = {}
     if not kinds:
@@ -466,7 +466,7 @@ def summarise_controls(
     metric: JudgedMetric, chosen: MetricControls, outcomes: Sequence[ControlOutcome], count: int
 ) -> dict[str, Any]:
     """False accepts and false rejects with Wilson intervals, by kind and together, and every item."""
-    kinds = metric.control_kinds
+    kinds = control_kinds(metric)
     verdicts: dict[str, list[bool]] = {}
     failed: Counter[str] = Counter()
     items: list[dict[str, Any]] = []

@@ -19,6 +19,7 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.general_derivation import judged_derivation
+from ..core.metric_metadata import refuse_removed_hooks
 from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare
 from ..core.registry import Use
 from ..core.scores import NOT_JUDGED, Score, Scores
@@ -58,25 +59,9 @@ class JudgedMetric(PerSampleMetric):
     asks_follow_ups: bool = False
     """Whether further requests depend on replies: a preview can count only the first ones."""
 
-    @property
-    def has_fractions(self) -> bool:
-        """Whether the score of a judgement may lie between those of the labels: a mean over their probabilities."""
-        option = getattr(self, "critic", None)
-        critic = option.thing if isinstance(option, Use) else option
-        return decides(critic) or supports_logprobs(critic)
-
-    @property
-    def control_kinds(self) -> Mapping[str, bool]:
-        """The kinds of control items of a judge, each with whether a judge that works accepts it.
-
-        Accepted means a score in the better half of the range. The default follows from the target and from what the
-        metric reads; a metric under which those items have no certain verdict declares others, or none.
-        """
-        declared: Mapping[str, bool] | None = self.metadata.controls
-        if declared is not None:
-            return declared
-        needed, kinds = _CONTROLS.get(self.target, (frozenset(), {}))
-        return kinds if needed <= self.metadata.reads else {}
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_removed_hooks(cls, _REMOVED_HOOKS)
 
     def sample_problem(self, sample: EvaluationSample) -> str:
         """What is wrong with an annotation that the judge would be asked about; empty if nothing is."""
@@ -84,15 +69,7 @@ class JudgedMetric(PerSampleMetric):
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
-        return Scores.from_list(await self.outcomes(batch, judge))
-
-    async def outcomes(self, batch: Batch, judge: JudgeClient) -> list[Score]:
-        """One outcome per sample, all requested at once."""
-        waiting = [
-            self._ascore_checked(batch, sample, output, judge, answered=answered)
-            for sample, output, answered in self.rows(batch)
-        ]
-        return await asyncio.gather(*waiting)
+        return Scores.from_list(await judge_samples(self, batch, judge))
 
     @abstractmethod
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
@@ -119,23 +96,78 @@ class JudgedMetric(PerSampleMetric):
         """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
         return None
 
-    async def _ascore_checked(
-        self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, *, answered: bool
-    ) -> Score:
-        skipped = self.precheck(sample, output, answered=answered)
+    def _certain_controls(self, kinds: Mapping[str, bool]) -> Mapping[str, bool]:
+        """Those of some kinds of control items whose verdict is certain under this metric."""
+        return kinds
+
+
+_REMOVED_HOOKS = {
+    "control_kinds": "metadata = declare(controls=...)",
+    "has_fractions": "judge.metric.has_fractions",
+    "outcomes": "judge.metric.judge_samples",
+}
+"""Former members of judged metrics; a class that still defines one is refused."""
+
+
+async def judge_samples(metric: JudgedMetric, batch: Batch, judge: JudgeClient) -> list[Score]:
+    """The outcome of each sample of a batch by ``ascore_one``, all requested at once."""
+
+    async def judge_sample(sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
+        skipped = metric.precheck(sample, output, answered=answered)
         if skipped is not None:
             return skipped
-        if isinstance(judge, PanelClient) and sample.sample_id in judge.exclusions.get(self.name, ()):
+        if isinstance(judge, PanelClient) and sample.sample_id in judge.exclusions.get(metric.name, ()):
             return Score.skip(NOT_JUDGED)
         try:
             with judged_item(sample.sample_id, "" if output.response is None else output.response.text):
-                return self.check_score(await self.ascore_one(sample, output, judge))
+                return metric.check_score(await metric.ascore_one(sample, output, judge))
         except JudgeError as error:
             # By reason alone: messages differ from sample to sample, and each warning is emitted once.
-            batch.note(f"metric '{self.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
+            batch.note(f"metric '{metric.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
             return Score.fail(error.reason)
         except Exception as error:
-            return self.on_exception(batch, sample, error)
+            return metric.on_exception(batch, sample, error)
+
+    rows = metric.rows(batch)
+    return await asyncio.gather(*(judge_sample(sample, output, answered=answered) for sample, output, answered in rows))
+
+
+# --- what the critic of a metric is, and what follows from it --------------------------------------------------------
+
+
+def bound_critic(metric: object) -> object:
+    """The critic of a metric, as far as it is known; a reference until it is bound to a resource."""
+    option = getattr(metric, "critic", None)
+    return option.thing if isinstance(option, Use) else option
+
+
+def voting_panel(metric: object) -> Panel | None:
+    """The panel that gives the scores of a metric, if it is known."""
+    option = getattr(metric, "verifier", None) or getattr(metric, "critic", None)
+    found = option.thing if isinstance(option, Use) else option
+    return found if isinstance(found, Panel) else None
+
+
+def has_fractions(metric: JudgedMetric) -> bool:
+    """Whether the score of a judgement may lie between those of the labels: a mean over their probabilities."""
+    critic = bound_critic(metric)
+    return getattr(metric, "threshold", None) is None and (decides(critic) or supports_logprobs(critic))
+
+
+def control_kinds(metric: JudgedMetric) -> Mapping[str, bool]:
+    """The kinds of control items of a judge, each with whether a judge that works accepts it.
+
+    Accepted means a score in the better half of the range. The default follows from the target and from what the metric
+    reads; a metric under which those items have no certain verdict declares others, or none.
+    """
+    declared: Mapping[str, bool] | None = metric.metadata.controls
+    if declared is not None:
+        return declared
+    needed, kinds = _CONTROLS.get(metric.target, (frozenset(), {}))
+    return metric._certain_controls(kinds) if needed <= metric.metadata.reads else {}
+
+
+# --- judging a batch -------------------------------------------------------------------------------------------------
 
 
 def outcome_key(metric: JudgedMetric) -> Hashable:
@@ -156,8 +188,8 @@ def same_family_warnings(metrics: Iterable[Metric], described: object) -> list[s
     found: dict[str, None] = {}
     for metric in metrics:
         for part in judged_parts(metric) if isinstance(metric, BatchMetric) else ():
-            panel = getattr(part, "panel", None)
-            note = panel.same_family_note(described) if isinstance(panel, Panel) else ""
+            panel = voting_panel(part)
+            note = "" if panel is None else panel.same_family_note(described)
             found |= {f"metric '{part.name}': {note}": None} if note else {}
     return list(found)
 

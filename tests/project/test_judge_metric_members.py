@@ -3,8 +3,8 @@
 import auepora_eval
 from auepora_eval.metrics.judge_metric import JudgeMetric
 
-MAX_MEMBERS = 73
-MAX_BASES = 6
+MAX_MEMBERS = 45
+MAX_BASES = 5
 
 
 def test_judge_metric_stays_small() -> None:

@@ -107,9 +107,9 @@ REMOVED_HOOKS = {
     "rules": "active_conventions",
     "has_work": "is_applicable",
     "why_failed": "failure_message",
-    "raised": "on_exception",
-    "ruled_out": "precheck",
-    "checked": "check_score",
+    "raised": "core.metrics_base.exception_outcome",
+    "ruled_out": "applies",
+    "checked": "core.metrics_base.check_score",
     "joined": "pair_samples",
     "taken": "select",
     "joins": "is_paired",
@@ -117,6 +117,15 @@ REMOVED_HOOKS = {
     "asks_on": "asks_follow_ups",
 }
 """Former names of methods and attributes that a metric may override; a class that still defines one is refused."""
+
+
+REMOVED_SAMPLE_HOOKS = {
+    "precheck": "applies",
+    "rows": "core.metrics_base.sample_rows",
+    "on_exception": "core.metrics_base.exception_outcome",
+    "check_score": "core.metrics_base.check_score",
+}
+"""The same for metrics of single samples."""
 
 
 def refuse_removed_hooks(cls: type, hooks: Mapping[str, str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.metrics_base import precheck
 from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, MetricResult, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadOptionError, did_you_mean
@@ -345,7 +346,7 @@ def _applies(metric: JudgedMetric, item: Control) -> bool:
     reads_documents = "retrieved" in metric.metadata.reads
     if reads_documents and not item.output.retrieved:
         return False
-    return metric.precheck(item.sample, item.output, answered=True) is None
+    return precheck(metric, item.sample, item.output, answered=True) is None
 
 
 def _requirement(metric: JudgedMetric, kind: str) -> str:

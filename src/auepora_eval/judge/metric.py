@@ -19,8 +19,8 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.general_derivation import judged_derivation
-from ..core.metric_metadata import refuse_removed_hooks
-from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare
+from ..core.metric_metadata import REMOVED_SAMPLE_HOOKS, refuse_removed_hooks
+from ..core.metrics_base import BatchMetric, Metric, check_score, declare, exception_outcome, precheck, sample_rows
 from ..core.registry import Use
 from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -44,11 +44,13 @@ _CONTROLS: dict[TargetCategory, tuple[frozenset[str], dict[str, bool]]] = {
 """By target, the fields of an output that a metric must read, and the control items whose verdict is then certain."""
 
 
-class JudgedMetric(PerSampleMetric):
+class JudgedMetric(BatchMetric):
     """Base class of metrics scored by a judge: implement ``ascore_one``, or ``ascore`` for a whole batch.
 
     ``judge.ask(critic, request)`` returns a judgement; an exception is a failed measurement of that sample. What
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
+    ``asks_follow_ups = True`` says that further requests depend on replies, so that a preview counts only the first
+    ones. ``sample_problem(sample)`` may say what is wrong with an annotation that the judge would be asked about.
     """
 
     metadata = declare(
@@ -56,16 +58,10 @@ class JudgedMetric(PerSampleMetric):
         suggested=False,  # it costs money and needs a critic
         prompt_names=(),
     )
-    asks_follow_ups: bool = False
-    """Whether further requests depend on replies: a preview can count only the first ones."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        refuse_removed_hooks(cls, _REMOVED_HOOKS)
-
-    def sample_problem(self, sample: EvaluationSample) -> str:
-        """What is wrong with an annotation that the judge would be asked about; empty if nothing is."""
-        return ""
+        refuse_removed_hooks(cls, REMOVED_SAMPLE_HOOKS | _REMOVED_HOOKS)
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
@@ -113,22 +109,22 @@ async def judge_samples(metric: JudgedMetric, batch: Batch, judge: JudgeClient) 
     """The outcome of each sample of a batch by ``ascore_one``, all requested at once."""
 
     async def judge_sample(sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
-        skipped = metric.precheck(sample, output, answered=answered)
+        skipped = precheck(metric, sample, output, answered=answered)
         if skipped is not None:
             return skipped
         if isinstance(judge, PanelClient) and sample.sample_id in judge.exclusions.get(metric.name, ()):
             return Score.skip(NOT_JUDGED)
         try:
             with judged_item(sample.sample_id, "" if output.response is None else output.response.text):
-                return metric.check_score(await metric.ascore_one(sample, output, judge))
+                return check_score(metric, await metric.ascore_one(sample, output, judge))
         except JudgeError as error:
             # By reason alone: messages differ from sample to sample, and each warning is emitted once.
             batch.note(f"metric '{metric.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
             return Score.fail(error.reason)
         except Exception as error:
-            return metric.on_exception(batch, sample, error)
+            return exception_outcome(metric, batch, sample, error)
 
-    rows = metric.rows(batch)
+    rows = sample_rows(metric, batch)
     return await asyncio.gather(*(judge_sample(sample, output, answered=answered) for sample, output, answered in rows))
 
 

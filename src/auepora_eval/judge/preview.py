@@ -257,7 +257,7 @@ def preview(
     found = run_preview(policy, count_requests)
     names = dict.fromkeys(metric.name for metric in judged if metric.name in found.metrics)
     found.metrics = {name: found.metrics[name] for name in (*names, *(found.metrics.keys() - names.keys()))}
-    multi_step = {metric.name for metric in judged if metric.asks_follow_ups}
+    multi_step = {metric.name for metric in judged if getattr(metric, "asks_follow_ups", False)}
     found.lower_bound_metrics = [name for name in found.lower_bound_metrics if name in multi_step]
     return found
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ..core.conventions import RankCutOff, SignatureOption
+from ..core.metric_hooks import base_name, is_paired
 from ..core.metrics_base import BatchMetric, declare
 from ..core.reduce import Clusters
 from ..core.registry import register
@@ -240,7 +241,7 @@ def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[B
         if metric.target is TargetCategory.GENERATION_CORRECTNESS
         and metric.higher_is_better
         and "response" in metric.metadata.reads
-        and not metric.is_paired
+        and not is_paired(metric)
         and (isinstance(metric, LLMCorrectness) or metric.metadata.binary)
     ]
     return min(suitable, key=lambda pair: not isinstance(pair[0], LLMCorrectness), default=None)
@@ -249,9 +250,9 @@ def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[B
 def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[Floats, tuple[str, ...]]:
     """Per sample whether the system declined, NaN where unknown, and the metrics that say so."""
     refused, names = np.full(n, np.nan), []
-    for base_name in ("llm_refusal", "over_refusal_rate", "negative_rejection_rate"):
+    for refusal in ("llm_refusal", "over_refusal_rate", "negative_rejection_rate"):
         for metric, scores in others:
-            if metric.base_name == base_name:
+            if base_name(metric) == refusal:
                 names.append(metric.name)
                 known = np.isnan(refused) & (scores.status == Status.SCORED)
                 refused = np.where(known, scores.values, refused)

@@ -211,6 +211,7 @@ def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
 class AlceMetric(CitationSupportMetric):
     """An ALCE metric: are sentences supported by all their citations together, and is each citation needed."""
 
+    asks_follow_ups: ClassVar[bool] = False
     at_most_citations: PositiveInt | None = field(default=3, kw_only=True)
     """How many citations of a sentence are checked; `null` for all."""
 

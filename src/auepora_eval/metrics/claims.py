@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff, SignatureOption, signature_number
 from ..core.derivation import Cell, DerivationBuilder, format_number, join_items, quote_text
+from ..core.metric_hooks import base_name
 from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare
 from ..core.registry import register
@@ -355,7 +356,7 @@ class ContextClaimMetric(ClaimMetric):
     @property
     def unnamed_k(self) -> int | None:
         """``k``, unless the name contains it."""
-        return None if self.base_name.endswith(f"@{self.k}") else self.k
+        return None if base_name(self).endswith(f"@{self.k}") else self.k
 
     def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Skips documents of which none has text."""

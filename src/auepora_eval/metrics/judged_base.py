@@ -320,8 +320,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         names = zip(self._prompt_options, self.metadata.prompt_names, strict=True)
         return tuple(resolve_prompt(getattr(self, option), otherwise=built_in) for option, built_in in names)
 
-    @property
-    def prompt_texts(self) -> dict[str, str]:
+    def _prompt_texts(self) -> Mapping[str, str]:
         """The texts of prompt files, by the options that name them."""
         prompts = zip(self._prompt_options, self.prompts_used, strict=False)
         return {option: prompt.source for option, prompt in prompts if isinstance(getattr(self, option), (str, Path))}

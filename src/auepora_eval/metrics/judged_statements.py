@@ -19,6 +19,7 @@ from ..core.derivation import (
     format_number,
     quote_text,
 )
+from ..core.metric_hooks import failure_message
 from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare
 from ..core.registry import resolve
@@ -250,7 +251,7 @@ class VerdictMetric(StatementMetric):
         scores = await super().ascore(batch, judge)
         for row in np.flatnonzero(scores.status == Status.MEASURE_FAILED).tolist():
             sample, output = batch.samples[row], batch.outputs[row]
-            message = "" if output is None else self.failure_message(sample, output)
+            message = "" if output is None else failure_message(self, sample, output)
             if message:
                 batch.note(f"metric '{self.name}': {message}", sample.sample_id)
         return scores

@@ -26,9 +26,9 @@ from auepora_eval.core.types import TargetCategory
 from auepora_eval.errors import AueporaWarning, BadOptionError, BadValueError
 from auepora_eval.judge.cache import request_key
 from auepora_eval.judge.critic import Judgement, JudgeRequest
+from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.judge.ratings import ClassScale, TokenLogprob, expected_score
-from auepora_eval.judge.metric import _REMOVED_HOOKS as REMOVED_JUDGED_HOOKS
-from auepora_eval.metrics.judged_base import _REMOVED_HOOKS
+from auepora_eval.metrics.judged_base import RepeatedJudgementMetric
 from auepora_eval.runtime.imports import search_folders
 from auepora_eval.stats.intervals import wilson_interval
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
@@ -447,7 +447,7 @@ def test_class_scale_is_written_as_in_a_plan() -> None:
         assert ClassScale.parse(option).option == option
 
 
-@pytest.mark.parametrize(("old", "new"), (REMOVED_JUDGED_HOOKS | _REMOVED_HOOKS).items())
+@pytest.mark.parametrize(("old", "new"), (JudgedMetric._removed_hooks | RepeatedJudgementMetric._removed_hooks).items())
 def test_a_removed_method_is_refused_by_its_new_name(old: str, new: str) -> None:
     with pytest.raises(TypeError, match=re.escape(f"Mine defines '{old}', which is now called '{new}'")):
         type("Mine", (JudgeMetric,), {old: lambda self: None})

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.clusters import any_clustered, cluster_ids, cluster_key
 from ..core.conventions import PRESETS, Conventions, Match
-from ..core.metric_hooks import higher_score_is_better, is_paired, joins_repeats, score_rounding, worst_varies
+from ..core.metric_hooks import is_paired, joins_repeats, score_rounding, worst_varies
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -350,7 +350,7 @@ def metric_meta(metric: BatchMetric, scores: Scores | None) -> MetricMeta:
         None if scores is None else metric.reducer,
         range=metric.range,
         higher_is_better=metric.higher_is_better,
-        higher_score_is_better=higher_score_is_better(metric),
+        higher_score_is_better=getattr(metric, "higher_score_is_better", metric.higher_is_better),
         binary=metric.metadata.binary,
         note=_NO_SCORES if scores is None else None,
         worst_stats=worst_stats,

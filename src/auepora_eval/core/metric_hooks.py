@@ -1,19 +1,14 @@
 """What a metric may define beyond its base class, and what holds for one that does not.
 
-The engine reads these hooks by the functions here, so that a metric has no members that it does not use:
-
-* of several samples: ``pair_samples``, ``select``, ``is_paired``; of several answers: ``join_repeats``,
-  ``repeats_needed``; of several metrics: ``joint_details``
-* of all samples: ``for_samples``, ``for_signature``; of failed answers: ``worst_in``, ``failure_message``
-* of a plain definition: ``reference_stats``, ``reference_value``
-* facts: ``rounding``, ``asks_models``, ``decides_tokens``, ``higher_score_is_better``, ``needs_response``
+Hooks that few metrics need are no members of the base class (``docs/writing-a-metric.md`` lists them). The functions
+here read those that are read in several places.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ..errors import BadValueError
 
@@ -32,10 +27,6 @@ class HookedMetric(Protocol):
     @property
     def name(self) -> str:
         """Its name in results."""
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Which way its value is better."""
 
     @property
     def worst(self) -> float | None:
@@ -73,19 +64,13 @@ def decides_tokens(metric: HookedMetric) -> bool:
     return bool(getattr(metric, "decides_tokens", any(map(decides_tokens, metric.inner_metrics()))))
 
 
-def higher_score_is_better(metric: HookedMetric) -> bool:
-    """Which way a single score is better; it differs from that of the value where a rate is made of timings."""
-    return bool(getattr(metric, "higher_score_is_better", metric.higher_is_better))
-
-
 # --- failed answers --------------------------------------------------------------------------------------------------
 
 
 def worst_in(metric: HookedMetric, batch: Batch) -> float | Floats:
     """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
     if hasattr(metric, "worst_in"):
-        found: float | Floats = metric.worst_in(batch)
-        return found
+        return cast("float | Floats", metric.worst_in(batch))
     return math.nan if metric.worst is None else metric.worst
 
 
@@ -104,8 +89,7 @@ def failure_message(metric: HookedMetric, sample: EvaluationSample, output: Syst
 
 def pair_samples(metric: HookedMetric, scores: Scores) -> Scores:
     """The final outcomes from those of all samples, for a metric that scores several samples together."""
-    paired: Scores = metric.pair_samples(scores) if hasattr(metric, "pair_samples") else scores
-    return paired
+    return cast("Scores", metric.pair_samples(scores)) if hasattr(metric, "pair_samples") else scores
 
 
 def is_paired(metric: HookedMetric) -> bool:
@@ -115,14 +99,12 @@ def is_paired(metric: HookedMetric) -> bool:
 
 def select_scores(metric: HookedMetric, scores: Scores, paired: Scores, rows: Ints) -> Scores:
     """The outcomes of some samples, given those of ``score`` and of ``pair_samples``."""
-    chosen: Scores = metric.select(scores, paired, rows) if hasattr(metric, "select") else paired.take(rows)
-    return chosen
+    return cast("Scores", metric.select(scores, paired, rows)) if hasattr(metric, "select") else paired.take(rows)
 
 
 def join_repeats(metric: HookedMetric, parts: Sequence[Scores], means: Scores) -> Scores:
     """The final outcomes from those of each repeat, given their means; for a metric of several answers."""
-    joined: Scores = metric.join_repeats(parts, means) if hasattr(metric, "join_repeats") else means
-    return joined
+    return cast("Scores", metric.join_repeats(parts, means)) if hasattr(metric, "join_repeats") else means
 
 
 def joins_repeats(metric: HookedMetric) -> bool:
@@ -145,41 +127,9 @@ def require_repeats(metric: HookedMetric, repeats: int) -> None:
         )
 
 
-def joint_details(
-    metric: HookedMetric, own: Scores, others: Sequence[tuple[HookedMetric, Scores]], clusters: Ints | None
-) -> dict[str, Any]:
-    """Additional details from the scores of the other metrics of the same evaluation, sample by sample."""
-    found: dict[str, Any] = metric.joint_details(own, others, clusters) if hasattr(metric, "joint_details") else {}
-    return found
-
-
 # --- all samples -----------------------------------------------------------------------------------------------------
 
 
 def for_samples(metric: MetricT, samples: Iterable[EvaluationSample]) -> MetricT:
     """A metric adapted to all samples of a dataset."""
-    adapted: MetricT = metric.for_samples(samples) if hasattr(metric, "for_samples") else metric
-    return adapted
-
-
-def for_signature(metric: MetricT, signature: str) -> MetricT:
-    """A metric as it was adapted to the samples of a stored result with this signature."""
-    adapted: MetricT = metric.for_signature(signature) if hasattr(metric, "for_signature") else metric
-    return adapted
-
-
-# --- the plain definition --------------------------------------------------------------------------------------------
-
-
-def reference_stats(metric: HookedMetric, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
-    """The statistics of ``stat_names`` for one scored sample by the plain definition, if there is one."""
-    found: Sequence[float] = metric.reference_stats(sample, output) if hasattr(metric, "reference_stats") else ()
-    return found
-
-
-def reference_value(
-    metric: HookedMetric, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]
-) -> float | None:
-    """The value over answered samples by the plain definition, for metrics that are not means."""
-    value: float | None = metric.reference_value(samples, outputs) if hasattr(metric, "reference_value") else None
-    return value
+    return cast("MetricT", metric.for_samples(samples)) if hasattr(metric, "for_samples") else metric

@@ -128,11 +128,12 @@ REMOVED_SAMPLE_HOOKS = {
 """The same for metrics of single samples."""
 
 
-def refuse_removed_hooks(cls: type, hooks: Mapping[str, str]) -> None:
-    """Raise if a class defines a hook that has another name now; ``hooks`` has the new name by the old one."""
-    for old, new in hooks.items():
-        if old in vars(cls):
-            raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
+def refuse_removed_hooks(cls: type) -> None:
+    """Raise if a class defines a hook of one of its bases that has another name now."""
+    for base in cls.__mro__:
+        for old, new in vars(base).get("_removed_hooks", {}).items():
+            if old in vars(cls):
+                raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
 
 
 class Declaration(dict[str, Any]):

@@ -212,6 +212,8 @@ class BatchMetric(Metric):
     """
 
     metadata: MetricMetadata = MetricMetadata()
+    _removed_hooks: ClassVar[Mapping[str, str]] = REMOVED_HOOKS
+    """Former names of members of a class and its subclasses, with the new ones."""
     _declared: ClassVar[Mapping[str, Any]] = {}
     reducer: Reducer = Mean()
     range: tuple[float, float] = (0.0, 1.0)
@@ -230,7 +232,7 @@ class BatchMetric(Metric):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        refuse_removed_hooks(cls, REMOVED_HOOKS)
+        refuse_removed_hooks(cls)
         _refuse_moved_names(cls)
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
@@ -365,9 +367,7 @@ class BatchMetric(Metric):
 class PerSampleMetric(BatchMetric):
     """Base class of metrics that score one sample at a time."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        refuse_removed_hooks(cls, REMOVED_SAMPLE_HOOKS)
+    _removed_hooks = REMOVED_SAMPLE_HOOKS
 
 
 def sample_rows(metric: BatchMetric, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:

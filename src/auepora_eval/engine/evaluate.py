@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 from ..core.batch import Batch, check_samples, warn_notes
 from ..core.conventions import Conventions, Signature
 from ..core.details import ControlDetails
-from ..core.metric_hooks import for_samples, joint_details, pair_samples, require_repeats, select_scores
+from ..core.metric_hooks import for_samples, pair_samples, require_repeats, select_scores
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -356,7 +356,8 @@ class Evaluation:
         ]
         for chosen_metric, scores, result in scored:
             others = [(other, column) for other, column, _ in scored if other is not chosen_metric]
-            result.details |= joint_details(chosen_metric, scores, others, self.grouping.clusters())
+            if hasattr(chosen_metric, "joint_details"):
+                result.details |= chosen_metric.joint_details(scores, others, self.grouping.clusters())
 
     def _score_pass(
         self, batches: Iterable[Scorable], accumulators: Sequence[CollectingAccumulator], executor: Executor

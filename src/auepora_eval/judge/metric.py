@@ -19,10 +19,11 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.general_derivation import judged_derivation
-from ..core.metric_metadata import REMOVED_SAMPLE_HOOKS, refuse_removed_hooks
+from ..core.metric_hooks import failure_message
+from ..core.metric_metadata import REMOVED_SAMPLE_HOOKS
 from ..core.metrics_base import BatchMetric, Metric, check_score, declare, exception_outcome, precheck, sample_rows
 from ..core.registry import Use
-from ..core.scores import NOT_JUDGED, Score, Scores
+from ..core.scores import NOT_JUDGED, Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
 from ..runtime.processes import LoopThread
@@ -59,9 +60,11 @@ class JudgedMetric(BatchMetric):
         prompt_names=(),
     )
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        refuse_removed_hooks(cls, REMOVED_SAMPLE_HOOKS | _REMOVED_HOOKS)
+    _removed_hooks = REMOVED_SAMPLE_HOOKS | {
+        "control_kinds": "metadata = declare(controls=...)",
+        "has_fractions": "judge.metric.has_fractions",
+        "outcomes": "judge.metric.judge_samples",
+    }
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
@@ -97,14 +100,6 @@ class JudgedMetric(BatchMetric):
         return kinds
 
 
-_REMOVED_HOOKS = {
-    "control_kinds": "metadata = declare(controls=...)",
-    "has_fractions": "judge.metric.has_fractions",
-    "outcomes": "judge.metric.judge_samples",
-}
-"""Former members of judged metrics; a class that still defines one is refused."""
-
-
 async def judge_samples(metric: JudgedMetric, batch: Batch, judge: JudgeClient) -> list[Score]:
     """The outcome of each sample of a batch by ``ascore_one``, all requested at once."""
 
@@ -116,13 +111,17 @@ async def judge_samples(metric: JudgedMetric, batch: Batch, judge: JudgeClient) 
             return Score.skip(NOT_JUDGED)
         try:
             with judged_item(sample.sample_id, "" if output.response is None else output.response.text):
-                return check_score(metric, await metric.ascore_one(sample, output, judge))
+                score = check_score(metric, await metric.ascore_one(sample, output, judge))
         except JudgeError as error:
             # By reason alone: messages differ from sample to sample, and each warning is emitted once.
             batch.note(f"metric '{metric.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
             return Score.fail(error.reason)
         except Exception as error:
             return exception_outcome(metric, batch, sample, error)
+        message = failure_message(metric, sample, output) if score.status is Status.MEASURE_FAILED else ""
+        if message:
+            batch.note(f"metric '{metric.name}': {message}", sample.sample_id)
+        return score
 
     rows = sample_rows(metric, batch)
     return await asyncio.gather(*(judge_sample(sample, output, answered=answered) for sample, output, answered in rows))

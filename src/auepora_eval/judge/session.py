@@ -109,7 +109,8 @@ def _call_simple(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseEx
     """The judgement or exception of a simple critic; returned, since not every exception crosses threads."""
     try:
         value = critic.score(prompt=request.prompt, metadata=dict(request.metadata))
-        return Judgement({_number_name(request.schema): _number(value, _number_schema(request.schema))})
+        name = _number_name(request.schema)
+        return Judgement({name: _number(value, _properties(request.schema).get(name, {}))})
     except BaseException as error:
         return error
 
@@ -140,11 +141,6 @@ def _number_name(schema: Mapping[str, Any]) -> str:
     properties = _properties(schema)
     numbers = [name for name, inner in properties.items() if inner.get("type") in ("number", "integer")]
     return numbers[0] if "score" not in properties and len(numbers) == 1 else "score"
-
-
-def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _properties(schema).get(_number_name(schema), {})
-    return found
 
 
 # --- the queue of one critic: deduplication, limiter, budget, retries, circuit breaker -------------------------------

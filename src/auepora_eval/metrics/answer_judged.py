@@ -19,7 +19,7 @@ from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
 from ..stats.intervals import Bools, Floats, interval_ends, mean_interval
 from .judged_base import RatingMetric
-from .rated_inputs import JudgedInput, input_skips
+from .rated_inputs import JudgedInput, RatedInputs, input_skips
 
 _EMPTY_QUERY = {"empty_query": "the query has no text"}
 _ANY_REFERENCE = (
@@ -189,9 +189,8 @@ class LLMContextSufficiency(RatingMetric):
     )
 
     @property
-    def _judged_inputs(self) -> tuple[JudgedInput, ...]:
-        """The question and the first ``k`` documents."""
-        return JudgedInput("question"), JudgedInput("documents", k=self.k)
+    def _rated(self) -> RatedInputs:
+        return RatedInputs((JudgedInput("question"), JudgedInput("documents", k=self.k)), self.rating_scale)
 
     def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Nothing retrieved does not suffice."""

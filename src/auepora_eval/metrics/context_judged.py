@@ -179,10 +179,6 @@ class _JudgedContext(RepeatedJudgementMetric):
         """The skip reason if the documents cannot be judged."""
         return None
 
-    def _texts(self, output: SystemOutputs) -> list[tuple[str, str]]:
-        """The documents that are judged: id and text."""
-        return [(item.doc.doc_id, item.doc.text or "") for item in output.retrieved[: self.k]]
-
     def _request_options(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
         """Options of every request."""
         return {
@@ -252,8 +248,8 @@ class JudgedContextPrecision(_JudgedContext):
         critic, options = self._resolved_critic(), self._request_options(sample, repeat)
         answer = self._answer(sample, output)
         useful = await gather_all(
-            judge_usefulness(judge, critic, text, answer=answer, source_name=doc_id, **options)
-            for doc_id, text in self._texts(output)
+            judge_usefulness(judge, critic, item.doc.text or "", answer=answer, source_name=item.doc.doc_id, **options)
+            for item in output.retrieved[: self.k]
         )
         return None, Rating((float(average_precision(useful)),))
 
@@ -298,8 +294,10 @@ class JudgedContextRelevance(_JudgedContext):
         """The proportion of needed sentences."""
         critic, options = self._resolved_critic(), self._request_options(sample, repeat)
         marked = await gather_all(
-            judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **options)
-            for doc_id, text in self._texts(output)
+            judge_needed_sentences(
+                judge, critic, split_sentences(item.doc.text or ""), source_name=item.doc.doc_id, **options
+            )
+            for item in output.retrieved[: self.k]
         )
         return None, Rating((float(proportion(list(chain.from_iterable(marked)))),))
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.conventions import SignatureOption
-from ..core.derivation import Derivation, ExplainContext
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score
@@ -30,7 +29,7 @@ from ..judge.ratings import (
 )
 from ..options import PositiveFloat
 from ..runtime.imports import find_file
-from .judged_base import RATING_SIGNATURE, RepeatedJudgementMetric, replay_rating, scale_option
+from .judged_base import RATING_SIGNATURE, RepeatedJudgementMetric, scale_option
 from .rated_inputs import NAMED, JudgedInput, RatedInputs, every_input, input_skips, parse_inputs, plain_text
 
 __all__ = ["JudgeMetric"]
@@ -131,7 +130,6 @@ class JudgeMetric(RepeatedJudgementMetric):
         object.__setattr__(self, "prompt", _prompt_option(self.prompt))
         object.__setattr__(self, "examples", _check_examples(self.examples, inputs, scale, tuple(criteria or ())))
         super().__post_init__()
-        self._rated.declare_for(self)
         if self.threshold is not None and self.threshold > 1:
             raise BadOptionError("threshold", f"must be above 0 and at most 1, not {self.threshold!r:.80}")
         if criteria and self.part is None:
@@ -156,11 +154,7 @@ class JudgeMetric(RepeatedJudgementMetric):
     def _load_prompts(self) -> tuple[Prompt, ...]:
         """The prompt of the option with all that goes around it."""
         parts = {"examples": bool(self.examples), "criteria": bool(self.criteria)}
-        return (compose_prompt(self.prompt, self._judged_inputs, parts),)
-
-    @property
-    def _judged_inputs(self) -> tuple[JudgedInput, ...]:
-        return parse_inputs(self.inputs)
+        return (compose_prompt(self.prompt, parse_inputs(self.inputs), parts),)
 
     @property
     def rating_scale(self) -> RatingScale:
@@ -170,7 +164,7 @@ class JudgeMetric(RepeatedJudgementMetric):
 
     @property
     def _rated(self) -> RatedInputs:
-        return RatedInputs(self._judged_inputs, self.rating_scale)
+        return RatedInputs(parse_inputs(self.inputs), self.rating_scale)
 
     @property
     def scale_formula(self) -> str | None:
@@ -211,7 +205,7 @@ class JudgeMetric(RepeatedJudgementMetric):
 
     def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise if no sample has one of the inputs."""
-        for place, shown in enumerate(self._judged_inputs):
+        for place, shown in enumerate(self._rated.inputs):
             present = _ANNOTATED.get(shown.kind)
             if present is None or any(present(sample, shown.name) for sample in samples):
                 continue
@@ -226,7 +220,7 @@ class JudgeMetric(RepeatedJudgementMetric):
         if isinstance(frames, Score):
             return frames
         if self.examples:
-            frames["examples"] = _example_frames(self.examples, self._judged_inputs)
+            frames["examples"] = _example_frames(self.examples, self._rated.inputs)
         part = self.part if self.criteria else None
         return RatingPrompt(
             self.prompts_used[0],
@@ -239,10 +233,6 @@ class JudgeMetric(RepeatedJudgementMetric):
             metric=self.name,
             sample_id=sample.sample_id,
         )
-
-    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
-        """The stored ratings, rescaled to [0, 1], and their mean."""
-        return replay_rating(self, sample, output, around)
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input, or are among the examples."""

@@ -27,7 +27,7 @@ from ..core.derivation import (
     format_number,
     quote_text,
 )
-from ..core.metric_metadata import declared_options, refuse_removed_hooks
+from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare
 from ..core.registry import ConfiguredMetric, parse_use
 from ..core.scores import Score, Scores
@@ -60,7 +60,7 @@ from ..judge.ratings import (
 )
 from ..judge.session import SharedJudgeClient
 from ..judge.support import require_structured_critic
-from .rated_inputs import JudgedInput, RatedInputs, parse_inputs, plain_text
+from .rated_inputs import RatedInputs, parse_inputs, plain_text
 from .semantic import note_truncation
 
 # --- measures over verdicts: exact, plain functions of one answer ----------------------------------------------------
@@ -92,7 +92,6 @@ def average_precision(useful: Verdicts) -> Fraction:
 
 _COLUMNS = ("asked", "came", "squares", "weighted", "unweighted", "masses", "mass")
 """Statistics of each sample, before the means of its dimensions and its counts."""
-_NO_JUDGEMENTS = (0.0,) * len(_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ class JudgementColumns:
 
     def score_without_judge(self, rating: Rating, value: float) -> Score:
         """A score that needs no judge."""
-        return _JudgedScore(value, stats=(*_NO_JUDGEMENTS, *self._own(rating), *panel_columns(self.panel, None)))
+        return _JudgedScore(value, stats=(*[0.0] * len(_COLUMNS), *self._own(rating), *panel_columns(self.panel, None)))
 
     def _own(self, rating: Rating) -> tuple[float, ...]:
         values = rating.values if self.dimensions else ()
@@ -183,33 +182,21 @@ class JudgementColumns:
 def _judge_summary(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
     """Statistics of the judge: number of judgements, agreement with itself, probability mass."""
     table = dict(zip(_COLUMNS, stats.T, strict=False))
-    summary = repeat_summary(values, table["asked"], table["came"], table["squares"])
+    requested, received = table["asked"], table["came"]
+    summary: dict[str, Any] = {}
+    if (requested > 1).any():  # without repeats there is no spread
+        summary = {
+            "repeats": int(requested.max()),
+            "num_judgements": int(received.sum()),
+            "num_failed": int((requested - received).sum()),
+            **_spread(values, received, table["squares"]),
+        }
     weighted, unweighted = int(table["weighted"].sum()), int(table["unweighted"].sum())
     if weighted or unweighted:
         summary |= {"num_weighted": weighted, "num_unweighted": unweighted}
         masses = int(table["masses"].sum())
         summary["mean_mass"] = math.fsum(table["mass"]) / masses if masses else None
     return summary
-
-
-def repeat_summary(
-    values: npt.NDArray[np.float64],
-    requested: npt.NDArray[np.float64],
-    received: npt.NDArray[np.float64],
-    squares: npt.NDArray[np.float64],
-) -> dict[str, Any]:
-    """Number and spread of the judgements; empty if each sample was judged once.
-
-    Per sample: its score, the numbers of requested and of received judgements, and the sum of their squared deviations.
-    """
-    if not (requested > 1).any():
-        return {}
-    return {
-        "repeats": int(requested.max()),
-        "num_judgements": int(received.sum()),
-        "num_failed": int((requested - received).sum()),
-        **_spread(values, received, squares),
-    }
 
 
 def _spread(
@@ -240,33 +227,6 @@ def _spread(
 
 # --- the base class --------------------------------------------------------------------------------------------------
 
-_REMOVED_HOOKS = {
-    "load_prompt": "_load_prompts",
-    "load_prompts": "_load_prompts",
-    "extraction_prompt": "prompts_used",
-    "prompt_used": "prompts_used",
-    "verification_prompt": "prompts_used",
-    "prompt_options": "_prompt_options",
-    "further_texts": "question",
-    "require_replies": "_require_judges",
-    "require_panel_weights": "_require_judges",
-    "require_judges": "_require_judges",
-    "judging_critic": "_resolved_critic",
-    "judging_prompts": "_judging_prompts",
-    "shares_requests": "_shares_requests",
-    "dimension_names": "_dimension_names",
-    "count_names": "_count_names",
-    "own_count_names": "_own_counts",
-    "known_outcome": "_known_outcome",
-    "evaluate": "_judge_once",
-    "add_input_steps": "_add_input_steps",
-    "add_result_steps": "_add_result_steps",
-    "score_ratings": "JudgementColumns.score",
-    "judged_inputs": "_judged_inputs",
-    "fixed_inputs": "_fixed_inputs",
-    "words": "_words",
-}
-"""Former names of members of judged metrics; a class that still defines one is refused."""
 MetricT = TypeVar("MetricT", bound="RepeatedJudgementMetric")
 Judged = tuple[int, Any, Rating]
 """The number of a repeat, what was judged in it, and its rating."""
@@ -298,6 +258,32 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         python_options=frozenset({"critic"}),  # on the command line --judge-model names it
         skip_reasons={"no_response": "no answer was asked for"},
     )
+    _removed_hooks = {  # noqa: RUF012 -- never changed
+        "load_prompt": "_load_prompts",
+        "load_prompts": "_load_prompts",
+        "extraction_prompt": "prompts_used",
+        "prompt_used": "prompts_used",
+        "verification_prompt": "prompts_used",
+        "prompt_options": "_prompt_options",
+        "further_texts": "question",
+        "require_replies": "_require_judges",
+        "require_panel_weights": "_require_judges",
+        "require_judges": "_require_judges",
+        "judging_critic": "_resolved_critic",
+        "judging_prompts": "_judging_prompts",
+        "shares_requests": "_shares_requests",
+        "dimension_names": "_dimension_names",
+        "count_names": "_count_names",
+        "own_count_names": "_own_counts",
+        "known_outcome": "_known_outcome",
+        "evaluate": "_judge_once",
+        "add_input_steps": "_add_input_steps",
+        "add_result_steps": "_add_result_steps",
+        "score_ratings": "JudgementColumns.score",
+        "judged_inputs": "_rated",
+        "fixed_inputs": "_fixed_inputs",
+        "words": "_words",
+    }
     _shares_requests: ClassVar[bool] = True
     """Whether a request that another metric of the batch made is not repeated."""
     _listed: ClassVar[str] = ""
@@ -307,13 +293,10 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     prompts_used: tuple[Prompt, ...] = field(init=False, repr=False)
     """The prompts of the options, loaded, or the built-in ones; the first is that of the critic."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        refuse_removed_hooks(cls, _REMOVED_HOOKS)
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompts_used", self._load_prompts())
         super().__post_init__()
+        self._rated.declare_for(self)
 
     def _load_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of the options, else the built-in ones."""
@@ -489,6 +472,35 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             derivation = replace(derivation, steps=(*notice.steps, *derivation.steps))
         return add_vote_step(derivation, item.polls)
 
+    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
+        """The stored ratings, rescaled to [0, 1], and their mean; ``None`` for a metric that asks for no ratings."""
+        if type(self).question is RepeatedJudgementMetric.question:
+            return None
+        metric = with_replay_critics(self, around.judgements)
+        steps = DerivationBuilder()
+        question = metric._known_outcome(sample, output) or metric.question(sample, output)
+        if not isinstance(question, RatingPrompt):
+            assert isinstance(question, Score)
+            assert question.value is not None
+            return steps.finish(f"No calls were needed: {format_number(question.value)}", question.value)
+        judged = metric._replayed(sample, output, around.judgements)
+        if judged is None:
+            return None
+        for name, text in question.texts.items():
+            if isinstance(text, str):
+                steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
+            elif not isinstance(text, Mapping):
+                steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
+        add_judgements(steps, around.judgements)
+        scores = [metric.combine(rating.values) for _, _, rating in judged]
+        rows: list[tuple[Cell, ...]] = []
+        for (repeat, _, rating), score in zip(judged, scores, strict=True):
+            rows.append((repeat + 1, *rating.values, score))
+        aggregation = getattr(metric, "aggregation", "")
+        title = question.scale.conversion + (f", combined by {aggregation}" if aggregation else "")
+        steps.table(title, ("time", *question.scored_names, "together"), rows)
+        return add_mean_step(steps, scores)
+
     def _replayed(
         self, sample: EvaluationSample, output: SystemOutputs, judgements: Sequence[SampleJudgement]
     ) -> list[Judged] | None:
@@ -526,7 +538,7 @@ def _note_families(metric: RepeatedJudgementMetric, batch: Batch) -> None:
 RATING_SIGNATURE = {
     "scale": SignatureOption("rating_scale", write=plain_text),
     "rationale": SignatureOption("rationale", unless=True),
-    "inputs": SignatureOption("_judged_inputs", unless=(), write=plain_text),
+    "inputs": SignatureOption("_rated.inputs", unless=(), write=plain_text),
 }
 """What the signature of a metric says about the rating."""
 
@@ -561,23 +573,14 @@ class RatingMetric(RepeatedJudgementMetric):
         signature=RATING_SIGNATURE,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._rated.declare_for(self)
-
     @property
     def rating_scale(self) -> RatingScale:
         """The scale of the judge's replies."""
         return parse_scale(self.scale)
 
     @property
-    def _judged_inputs(self) -> tuple[JudgedInput, ...]:
-        """The inputs that the judge is shown."""
-        return parse_inputs(self._fixed_inputs) if self._fixed_inputs else ()
-
-    @property
     def _rated(self) -> RatedInputs:
-        return RatedInputs(self._judged_inputs, self.rating_scale)
+        return RatedInputs(parse_inputs(self._fixed_inputs) if self._fixed_inputs else (), self.rating_scale)
 
     def _words(self) -> Mapping[str, str]:
         """Trusted texts for slots of the prompt besides inputs, scale and form."""
@@ -597,37 +600,3 @@ class RatingMetric(RepeatedJudgementMetric):
             metric=self.name,
             sample_id=sample.sample_id,
         )
-
-    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
-        """The stored ratings, rescaled to [0, 1], and their mean."""
-        return replay_rating(self, sample, output, around)
-
-
-def replay_rating(
-    metric: RepeatedJudgementMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
-) -> Derivation | None:
-    """The stored ratings of a metric, rescaled to [0, 1], and their mean."""
-    metric = with_replay_critics(metric, around.judgements)
-    steps = DerivationBuilder()
-    question = metric._known_outcome(sample, output) or metric.question(sample, output)
-    if not isinstance(question, RatingPrompt):
-        assert isinstance(question, Score)
-        assert question.value is not None
-        return steps.finish(f"No calls were needed: {format_number(question.value)}", question.value)
-    judged = metric._replayed(sample, output, around.judgements)
-    if judged is None:
-        return None
-    for name, text in question.texts.items():
-        if isinstance(text, str):
-            steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
-        elif not isinstance(text, Mapping):
-            steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
-    add_judgements(steps, around.judgements)
-    scores = [metric.combine(rating.values) for _, _, rating in judged]
-    rows: list[tuple[Cell, ...]] = []
-    for (repeat, _, rating), score in zip(judged, scores, strict=True):
-        rows.append((repeat + 1, *rating.values, score))
-    aggregation = getattr(metric, "aggregation", "")
-    title = question.scale.conversion + (f", combined by {aggregation}" if aggregation else "")
-    steps.table(title, ("time", *question.scored_names, "together"), rows)
-    return add_mean_step(steps, scores)

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ..core.batch import Batch
 from ..core.derivation import (
     Derivation,
     DerivationBuilder,
@@ -19,11 +16,10 @@ from ..core.derivation import (
     format_number,
     quote_text,
 )
-from ..core.metric_hooks import failure_message
 from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare
 from ..core.registry import resolve
-from ..core.scores import Score, Scores, Status
+from ..core.scores import Score
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError
 from ..judge.critic import Critic, JudgeClient
@@ -245,16 +241,6 @@ class VerdictMetric(StatementMetric):
                 "an NLI model, or on the command line --judge-model NAME"
             )
         return resolve_verifier(verifier, what=f"the critic of metric '{self.name}'")
-
-    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample; failed measurements are noted."""
-        scores = await super().ascore(batch, judge)
-        for row in np.flatnonzero(scores.status == Status.MEASURE_FAILED).tolist():
-            sample, output = batch.samples[row], batch.outputs[row]
-            message = "" if output is None else failure_message(self, sample, output)
-            if message:
-                batch.note(f"metric '{self.name}': {message}", sample.sample_id)
-        return scores
 
     def _add_input_steps(
         self,

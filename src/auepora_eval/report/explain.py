@@ -29,7 +29,6 @@ from ..core.metric_hooks import (
     asks_models,
     decides_tokens,
     failure_message,
-    for_signature,
     joins_repeats,
     score_rounding,
 )
@@ -190,7 +189,8 @@ def resolve_result_metric(
             nearest = nearest or ResolvedMetric(metric)
             continue
         is_same = has_signature(metric, run_info(record), result.signature)
-        found = for_signature(metric, result.signature or "") if is_same else metric
+        adapts = is_same and hasattr(metric, "for_signature")
+        found = metric.for_signature(result.signature or "") if adapts else metric
         differs = _differences(found, result, replace(run_info(record), gold=gold))
         if not differs:
             return ResolvedMetric(found)

@@ -49,19 +49,20 @@ def score_rounding(metric: HookedMetric) -> float:
 
     A comparison takes such a difference for none. It is the ``rounding`` of the metric, else that of its inner metrics.
     """
-    inner = max(map(score_rounding, metric.inner_metrics()), default=0.0)
+    inner = max((score_rounding(inner) for inner in metric.inner_metrics()), default=0.0)
     return float(getattr(metric, "rounding", inner))
 
 
 def asks_models(metric: HookedMetric) -> bool:
     """Whether scoring calls an embedding or scoring model; an explanation does so only on request."""
-    is_asked = score_rounding(metric) > 0 or any(map(asks_models, metric.inner_metrics()))
+    is_asked = score_rounding(metric) > 0 or any(asks_models(inner) for inner in metric.inner_metrics())
     return bool(getattr(metric, "asks_models", is_asked))
 
 
 def decides_tokens(metric: HookedMetric) -> bool:
     """Whether the script of texts decides how they are cut into tokens; the signature of a result tells it."""
-    return bool(getattr(metric, "decides_tokens", any(map(decides_tokens, metric.inner_metrics()))))
+    is_inner = any(decides_tokens(inner) for inner in metric.inner_metrics())
+    return bool(getattr(metric, "decides_tokens", is_inner))
 
 
 # --- failed answers --------------------------------------------------------------------------------------------------

@@ -538,23 +538,18 @@ class JudgeSession(PanelClient):
             critic=critic_name(critic),
             model=model_name(critic),
             prompt_id=request.prompt_id,
-            answer=None if judgement is None else self._secrets.value(judgement.answer),
-            reason=None if error is None else error.reason,
-            message="" if error is None else self._secrets.message(error.message),
-            rationale=None
-            if judgement is None or judgement.rationale is None
-            else self._secrets.text(judgement.rationale),
-            raw=None if error is None or error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS],
-            weighted=None if judgement is None else judgement.weighted,
-            mass=None if judgement is None else judgement.mass,
-            repaired=judgement is not None and judgement.repaired,
-            usage=result.usage if judgement is None or not judgement.cached else judgement.usage,
+            answer=None,
+            usage=result.usage,
             attempts=result.attempts,
             calls=result.calls,
-            cached=judgement is not None and judgement.cached,
             shared=shared,
             seconds=result.seconds,
         )
+        if judgement is not None:
+            record = self._with_judgement(record, judgement)
+        if error is not None:
+            raw = None if error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS]
+            record = replace(record, reason=error.reason, message=self._secrets.message(error.message), raw=raw)
         price = self.policy.prices.get(record.model)
         cost = None if price is None else price.cost(record.usage.prompt_tokens, record.usage.completion_tokens)
         self.usage_log.add(record, cost)
@@ -573,6 +568,19 @@ class JudgeSession(PanelClient):
             self._warnings[f"{critic_name(critic)} is not asked any more: {copy.message}"] = None
         self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
+
+    def _with_judgement(self, record: JudgementRecord, judgement: Judgement) -> JudgementRecord:
+        rationale = judgement.rationale
+        return replace(
+            record,
+            answer=self._secrets.value(judgement.answer),
+            rationale=None if rationale is None else self._secrets.text(rationale),
+            weighted=judgement.weighted,
+            mass=judgement.mass,
+            repaired=judgement.repaired,
+            usage=judgement.usage if judgement.cached else record.usage,
+            cached=judgement.cached,
+        )
 
     def _note_served(self, critic: Critic, served: str) -> None:
         """Note a warning where the model that answers may change: its name is an alias, or has changed already."""

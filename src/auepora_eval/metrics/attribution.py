@@ -151,7 +151,7 @@ class FailureAttribution(RefusalDetectionMetric):
     @property
     def decides_tokens(self) -> bool:
         """Whether a metric inside it does."""
-        return any(map(decides_tokens, self._parts))
+        return any(decides_tokens(part) for part in self._parts)
 
     def signature_options(self) -> dict[str, str]:
         """The definitions of wrong, hit, refusal and supported."""

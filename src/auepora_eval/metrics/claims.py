@@ -135,22 +135,20 @@ class ClaimEvaluation(StatementEvaluation):
     async def extract_claims(self, of: Source) -> list[str]:
         """The claims of a text."""
         (text,) = of.texts
-        claims = await self._extract(text, of.name)
+        if self._metric.claims == "sentences":
+            claims = list(dict.fromkeys(split_sentences(text)))
+        else:
+            claims = await extract_claims(
+                self._judge,
+                self._metric._resolved_critic(),
+                text,
+                question=question_frames(self.sample),
+                prompt=self._metric.prompts_used[0],
+                source_name=of.name,
+                **self._request_options,
+            )
         self.decomposed.append((of, claims))
         return claims
-
-    async def _extract(self, text: str, name: str) -> list[str]:
-        if self._metric.claims == "sentences":
-            return list(dict.fromkeys(split_sentences(text)))
-        return await extract_claims(
-            self._judge,
-            self._metric._resolved_critic(),
-            text,
-            question=question_frames(self.sample),
-            prompt=self._metric.prompts_used[0],
-            source_name=name,
-            **self._request_options,
-        )
 
     async def extract_scored_claims(self, of: Source) -> list[str]:
         """The claims that the score is about; the sample is skipped if there are none."""

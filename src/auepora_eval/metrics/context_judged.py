@@ -172,7 +172,7 @@ class _JudgedContext(RepeatedJudgementMetric):
         texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
         if not texts:
             return Score(0.0)
-        reason = self._skip_reason(sample, output) if any(map(str.strip, texts)) else "no_text"
+        reason = self._skip_reason(sample, output) if any(text.strip() for text in texts) else "no_text"
         return None if reason is None else Score.skip(reason)
 
     def _skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:

@@ -160,7 +160,7 @@ class JudgeMetric(RepeatedJudgementMetric):
     def rating_scale(self) -> RatingScale:
         """The scale of the judge's replies; unordered classes have the values 0 and 1 of one class."""
         scale = parse_scale(self.scale)
-        return scale.only_class(self.part or "") if isinstance(scale, ClassScale) and scale.unordered else scale
+        return replace(scale, only=self.part or "") if isinstance(scale, ClassScale) and scale.unordered else scale
 
     @property
     def _rated(self) -> RatedInputs:

@@ -189,8 +189,9 @@ def resolve_result_metric(
             nearest = nearest or ResolvedMetric(metric)
             continue
         is_same = has_signature(metric, run_info(record), result.signature)
-        adapts = is_same and hasattr(metric, "for_signature")
-        found = metric.for_signature(result.signature or "") if adapts else metric
+        found = metric
+        if is_same and hasattr(metric, "for_signature"):
+            found = metric.for_signature(result.signature or "")
         differs = _differences(found, result, replace(run_info(record), gold=gold))
         if not differs:
             return ResolvedMetric(found)

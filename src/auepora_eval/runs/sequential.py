@@ -228,7 +228,7 @@ def _make_design(
     stop: StopSettings, metric: BatchMetric, n: int, known: int, *, has_means: bool = False
 ) -> SequentialDesign:
     """The design for one metric. ``has_means``: a value is a mean of several scores, so it need not be 0 or 1."""
-    fractional = any(map(has_fractions, judged_parts(metric)))
+    fractional = any(has_fractions(part) for part in judged_parts(metric))
     low, high = metric.range
     options: dict[str, Any] = {
         "threshold": stop.threshold,

@@ -7,6 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import TypeVar
 
 from ..core.batch import Batch
@@ -292,10 +293,10 @@ def add_vote_step(derivation: Derivation, polls: Sequence[Poll]) -> Derivation:
     if not polls:
         return derivation
     first = polls[0]
+    places = chain.from_iterable(product([poll], poll.decided) for poll in polls)
     rows = [
         (" ".join(map(str, path)), *map(_vote_text, poll.row(path)), _vote_text(Vote(*poll.decided[path])))
-        for poll in polls
-        for path in poll.decided
+        for poll, path in places
     ]
     title = f"The votes of the panel, {first.formula}"
     headers = ("voted on", *first.names, "panel")

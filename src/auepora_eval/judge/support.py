@@ -252,7 +252,7 @@ class VerdictForm:
         if decides(critic):
             return [self.parse_decision(answer) for answer in answers]
         parse = self.parse_number if bare else self._parse_object
-        return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in parse(answer, len(part))]
+        return list(chain.from_iterable(parse(answer, len(part)) for part, answer in zip(parts, answers, strict=True)))
 
     @property
     def values(self) -> dict[str, float]:
@@ -321,7 +321,8 @@ class VerdictForm:
         elif not returns_number_only(critic):
             return MemberReply(answers[0].answer)
         else:
-            labels = [verdict.level.label for answer in answers for verdict in self.parse_number(answer, 1)]
+            verdicts = chain.from_iterable(self.parse_number(answer, 1) for answer in answers)
+            labels = [verdict.level.label for verdict in verdicts]
         rows = [{"number": number, "why": "", "verdict": label} for number, label in enumerate(labels, start=1)]
         return MemberReply({"verdicts": rows})
 

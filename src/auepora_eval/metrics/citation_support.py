@@ -199,7 +199,7 @@ class CitationSupportMetric(VerdictMetric):
 
 
 def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
-    cited = [citation for sentence in sentences for citation in sentence.citations]
+    cited = list(chain.from_iterable(sentence.citations for sentence in sentences))
     uncited = sum(not sentence.citations for sentence in sentences)
     return len(sentences), len(cited), uncited, sum(citation.place is None for citation in cited)
 
@@ -486,11 +486,10 @@ class NuggetRecall(VerdictMetric):
     async def _rate(self, evaluation: StatementEvaluation) -> Rating:
         """Every variant from the verdicts on all nuggets."""
         nuggets = _nuggets(evaluation.sample) or []
-        batches = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
-        verdicts = await gather_all(
-            evaluation.verify([nugget.text for nugget in batch], evaluation.answer) for batch in batches
-        )
-        levels = [float(verdict.level) for batch in verdicts for verdict in batch]
+        texts = [nugget.text for nugget in nuggets]
+        batches = [texts[start : start + self.at_a_time] for start in range(0, len(texts), self.at_a_time)]
+        verdicts = await gather_all(evaluation.verify(batch, evaluation.answer) for batch in batches)
+        levels = [float(verdict.level) for verdict in chain.from_iterable(verdicts)]
         scores = nugget_scores([(nugget.importance, level) for nugget, level in zip(nuggets, levels, strict=True)])
         return Rating((scores[self.variant] or 0.0,), counts=_nugget_counts(nuggets, scores))
 

@@ -48,7 +48,7 @@ from .judged_statements import (
 
 def supported_by_any(table: Sequence[Verdicts], claims: int) -> list[bool]:
     """Which claims at least one document supports."""
-    return [any(row[claim] for row in table) for claim in range(claims)]
+    return [any(column) for column in zip(*table, strict=True)] if table else [False] * claims
 
 
 def relevant_documents(table: Sequence[Verdicts]) -> list[bool]:

@@ -128,9 +128,8 @@ async def judge_needed_sentences(
         for part in parts
     ]
     answers = await gather_all(judge.ask(critic, request) for request in requests)
-    return [
-        flag for part, judgement in zip(parts, answers, strict=True) for flag in _needed_flags(judgement, len(part))
-    ]
+    replies = zip(parts, answers, strict=True)
+    return list(chain.from_iterable(_needed_flags(judgement, len(part)) for part, judgement in replies))
 
 
 def _sentences_schema(count: int) -> dict[str, object]:
@@ -489,7 +488,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """The texts to embed; questions from noncommittal answers only if they are scored."""
         relevant = [guess for guess in guessed.guesses if self.noncommittal == "ignore" or not guess.noncommittal]
-        return [query, *(question for guess in relevant for question in guess.questions)] if relevant else []
+        return [query, *chain.from_iterable(guess.questions for guess in relevant)] if relevant else []
 
     def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
         ratings: list[Rating] = []

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -209,7 +210,8 @@ class JudgeMetric(RepeatedJudgementMetric):
             present = _ANNOTATED.get(shown.kind)
             if present is None or any(present(sample, shown.name) for sample in samples):
                 continue
-            names = {name for sample in samples for name in getattr(sample, shown.kind)} if shown.kind in NAMED else ()
+            named = [getattr(sample, shown.kind) for sample in samples] if shown.kind in NAMED else []
+            names = set(chain.from_iterable(named))
             listing = f"; there are {', '.join(sorted(map(str, names)))}" if names else ""
             hint = did_you_mean(shown.name, map(str, names), otherwise=listing)
             raise BadOptionError(f"inputs[{place}]", f"no sample has '{shown.key}'{hint}", self.name)
@@ -236,9 +238,8 @@ class JudgeMetric(RepeatedJudgementMetric):
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input, or are among the examples."""
-        known = {
-            _folded(text) for example in self.examples for key in _IDENTIFYING for text in _as_list(example.get(key))
-        }
+        texts = (_as_list(example.get(key)) for example, key in product(self.examples, _IDENTIFYING))
+        known = {_folded(text) for text in chain.from_iterable(texts)}
         if known.intersection(map(_folded, (sample.query, *sample.references))):
             return "in_examples"
         return super().applies(sample)

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 from ..core.derivation import (
@@ -67,7 +68,8 @@ def document_sources(retrieved: Iterable[RetrievedDocument]) -> list[Source]:
 def merge_sources(sources: Iterable[Source], name: str = "") -> Source:
     """Merge several sources into one, with a name or all their names."""
     parts = list(sources)
-    return Source(name or ", ".join(part.name for part in parts), tuple(text for part in parts for text in part.texts))
+    texts = chain.from_iterable(part.texts for part in parts)
+    return Source(name or ", ".join(part.name for part in parts), tuple(texts))
 
 
 # --- base class of metrics over verdicts on statements, by a critic or an NLI function -------------------------------
@@ -92,7 +94,8 @@ class StatementEvaluation:
     @property
     def truncated(self) -> int:
         """The number of verdicts on truncated texts."""
-        return sum(verdict.cut for statements in self.checked for verdict in statements.verdicts)
+        verdicts = chain.from_iterable(statements.verdicts for statements in self.checked)
+        return sum(verdict.cut for verdict in verdicts)
 
     async def verify(self, statements: Sequence[str], by: Source) -> list[SupportVerdict]:
         """A verdict per statement, from all texts of the source together."""

@@ -144,7 +144,8 @@ def parse_inputs(option: object) -> tuple[JudgedInput, ...]:
     if not isinstance(option, (list, tuple)) or not option:
         raise BadOptionError("inputs", f"give a list such as [question, documents@5, answer], not {option!r:.80}")
     inputs = tuple(JudgedInput.parse(text, f"inputs[{place}]") for place, text in enumerate(option))
-    twice = [slot for slot, count in Counter(shown.slot for shown in inputs).items() if count > 1]
+    counts = Counter(shown.slot for shown in inputs)
+    twice = [slot for slot, count in counts.items() if count > 1]
     if twice:
         raise BadOptionError("inputs", f"'{twice[0]}' is named twice")
     return inputs

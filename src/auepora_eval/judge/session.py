@@ -531,6 +531,15 @@ class JudgeSession(PanelClient):
     def _record(self, critic: Critic, request: JudgeRequest, result: CallResult, *, shared: bool) -> Judgement:
         """Record the result of a request; return the judgement or raise the error."""
         judgement, error = result.judgement, result.error
+        outcome: dict[str, Any] = {"answer": None}
+        if judgement is not None:
+            outcome = self._judgement_fields(judgement)
+        if error is not None:
+            outcome |= {"reason": error.reason, "message": self._secrets.message(error.message)}
+            outcome["raw"] = None if error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS]
+        usage, is_cached = result.usage, False
+        if judgement is not None and judgement.cached:
+            usage, is_cached = judgement.usage, True
         record = JudgementRecord(
             metric=request.metric,
             sample_id=request.sample_id,
@@ -538,18 +547,14 @@ class JudgeSession(PanelClient):
             critic=critic_name(critic),
             model=model_name(critic),
             prompt_id=request.prompt_id,
-            answer=None,
-            usage=result.usage,
+            usage=usage,
             attempts=result.attempts,
             calls=result.calls,
+            cached=is_cached,
             shared=shared,
             seconds=result.seconds,
+            **outcome,
         )
-        if judgement is not None:
-            record = self._with_judgement(record, judgement)
-        if error is not None:
-            raw = None if error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS]
-            record = replace(record, reason=error.reason, message=self._secrets.message(error.message), raw=raw)
         price = self.policy.prices.get(record.model)
         cost = None if price is None else price.cost(record.usage.prompt_tokens, record.usage.completion_tokens)
         self.usage_log.add(record, cost)
@@ -569,18 +574,15 @@ class JudgeSession(PanelClient):
         self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
 
-    def _with_judgement(self, record: JudgementRecord, judgement: Judgement) -> JudgementRecord:
+    def _judgement_fields(self, judgement: Judgement) -> dict[str, Any]:
         rationale = judgement.rationale
-        return replace(
-            record,
-            answer=self._secrets.value(judgement.answer),
-            rationale=None if rationale is None else self._secrets.text(rationale),
-            weighted=judgement.weighted,
-            mass=judgement.mass,
-            repaired=judgement.repaired,
-            usage=judgement.usage if judgement.cached else record.usage,
-            cached=judgement.cached,
-        )
+        return {
+            "answer": self._secrets.value(judgement.answer),
+            "rationale": None if rationale is None else self._secrets.text(rationale),
+            "weighted": judgement.weighted,
+            "mass": judgement.mass,
+            "repaired": judgement.repaired,
+        }
 
     def _note_served(self, critic: Critic, served: str) -> None:
         """Note a warning where the model that answers may change: its name is an alias, or has changed already."""

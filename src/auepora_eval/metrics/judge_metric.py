@@ -31,7 +31,16 @@ from ..judge.ratings import (
 from ..options import PositiveFloat
 from ..runtime.imports import find_file
 from .judged_base import RATING_SIGNATURE, RepeatedJudgementMetric, scale_option
-from .rated_inputs import NAMED, JudgedInput, RatedInputs, every_input, input_skips, parse_inputs, plain_text
+from .rated_inputs import (
+    NAMED,
+    JudgedInput,
+    RatedInputs,
+    every_input,
+    input_skips,
+    known_inputs,
+    parse_inputs,
+    plain_text,
+)
 
 __all__ = ["JudgeMetric"]
 
@@ -165,7 +174,7 @@ class JudgeMetric(RepeatedJudgementMetric):
 
     @property
     def _rated(self) -> RatedInputs:
-        return RatedInputs(parse_inputs(self.inputs), self.rating_scale)
+        return RatedInputs(known_inputs(self.inputs), self.rating_scale)
 
     @property
     def scale_formula(self) -> str | None:

@@ -60,7 +60,7 @@ from ..judge.ratings import (
 )
 from ..judge.session import SharedJudgeClient
 from ..judge.support import require_structured_critic
-from .rated_inputs import RatedInputs, parse_inputs, plain_text
+from .rated_inputs import RatedInputs, known_inputs, plain_text
 from .semantic import note_truncation
 
 # --- measures over verdicts: exact, plain functions of one answer ----------------------------------------------------
@@ -580,7 +580,7 @@ class RatingMetric(RepeatedJudgementMetric):
 
     @property
     def _rated(self) -> RatedInputs:
-        return RatedInputs(parse_inputs(self._fixed_inputs) if self._fixed_inputs else (), self.rating_scale)
+        return RatedInputs(known_inputs(self._fixed_inputs), self.rating_scale)
 
     def _words(self) -> Mapping[str, str]:
         """Trusted texts for slots of the prompt besides inputs, scale and form."""

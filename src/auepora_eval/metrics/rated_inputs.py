@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..core.conventions import signature_text
@@ -151,6 +152,12 @@ def parse_inputs(option: object) -> tuple[JudgedInput, ...]:
     return inputs
 
 
+@lru_cache(maxsize=256)
+def known_inputs(names: tuple[str, ...]) -> tuple[JudgedInput, ...]:
+    """The inputs of a metric, which are checked already; read for every sample."""
+    return parse_inputs(names) if names else ()
+
+
 def input_skips(*inputs: str) -> dict[str, str]:
     """The skip reasons of a metric with these inputs, for its metadata."""
     reasons: dict[str, str] = {}
@@ -207,8 +214,9 @@ class RatedInputs:
     def frames(self, sample: EvaluationSample, output: SystemOutputs) -> dict[str, Frames] | Score:
         """The texts by the slot of the prompt that they go into; a skipped score if the output lacks one."""
         texts: dict[str, Frames] = {}
+        with_history = "history" not in self.kinds
         for shown in self.inputs:
-            frames = shown.frames(sample, output, with_history="history" not in self.kinds)
+            frames = shown.frames(sample, output, with_history=with_history)
             if isinstance(frames, Score):
                 return frames
             texts[shown.slot] = frames

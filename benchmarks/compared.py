@@ -13,7 +13,6 @@ import io
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores, Status
 from auepora_eval.store.runs import RunStore
 
-from .peers import print_missing_peers
+from .peers import is_installed, print_missing_peers
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -133,7 +132,7 @@ def _our_finding(found: MetricComparison) -> Finding:
 
 
 TOOLS: dict[str, tuple[str, Tool]] = {
-    "MLflow": ("mlflow", with_mlflow),
+    "MLflow": ("mlflow.genai.evaluation.comparison", with_mlflow),
     "TruLens": ("trulens", with_trulens),
     "ranx": ("ranx", with_ranx),
     "auepora": ("auepora_eval", with_ours),
@@ -255,7 +254,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="an eighth of the draws")
     draws = 50 if parser.parse_args().quick else 400
     print_missing_peers(*(package for package, _ in TOOLS.values()))
-    tools = {name: tool for name, (package, tool) in TOOLS.items() if find_spec(package) is not None}
+    tools = {name: tool for name, (package, tool) in TOOLS.items() if is_installed(package)}
     print_demo(tools, ("recall@5", "mrr@10", "token_f1"))
     print()
     print_situations(tools, draws)

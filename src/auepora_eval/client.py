@@ -66,7 +66,14 @@ Outputs = str | Path | Mapping[str, SystemOutputs] | Iterable[SystemOutputs | No
 
 @dataclass(frozen=True)
 class ClientReport(BlockReport):
-    """The results of the client: per query, over all queries, and the metrics that were not computed."""
+    """The results of the client: per query, over all queries, and the metrics that were not computed.
+
+    Example:
+        >>> client = RAGEvaluationClient(ks=[1], sbert_model=None, cross_encoder_model=None)
+        >>> report = client.evaluate(samples, outputs, progress=False)
+        >>> report.corpus["recall@1"], report.per_query[0]["scores"]["recall@1"]
+        (0.5, 1.0)
+    """
 
     results: Results = field(repr=False)
     """One result per metric, with interval, signature, and the score and outcome of every sample."""
@@ -128,6 +135,11 @@ class RAGEvaluationClient:
     default the first is the small model of the ``semantic`` extra, the second MS-MARCO MiniLM if it is in the local
     model cache. Nothing is downloaded unless ``allow_download`` is true; metrics without a model are left out and
     listed as missing.
+
+    Example:
+        >>> client = RAGEvaluationClient(ks=[1], sbert_model=None, cross_encoder_model=None)
+        >>> client.evaluate(samples, outputs, progress=False).corpus["mrr"]
+        0.5
     """
 
     def __init__(

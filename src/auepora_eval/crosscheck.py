@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 from .core.conventions import MATCHES, PRESETS
@@ -39,14 +39,14 @@ def relative_deviation(ours: float | None, theirs: float | None) -> float:
     return abs(ours - theirs) / max(1.0, abs(theirs))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CrossCheck:
     """One metric compared with another way to compute it."""
 
     metric: str
     against: str
-    cases: int
-    largest: float
+    cases: int = 0
+    largest: float = 0.0
     worst_case: str = ""
     """The case with the largest deviation."""
     tolerance: float = TOLERANCE
@@ -56,26 +56,12 @@ class CrossCheck:
         """Whether no case deviates by more than the tolerance."""
         return self.largest <= self.tolerance
 
-
-class DeviationTally:
-    """Collects the deviations of one metric from another way to compute it."""
-
-    def __init__(self, metric: str, against: str, *, tolerance: float = TOLERANCE) -> None:
-        self.metric, self.against, self.tolerance = metric, against, tolerance
-        self.cases, self.largest, self.worst = 0, 0.0, ""
-
     def add(self, ours: float | None, theirs: float | None, case: str) -> None:
         """Add one case."""
         self.cases += 1
         distance = relative_deviation(ours, theirs)
         if distance > self.largest:
-            self.largest, self.worst = distance, f"{case}: {ours} against {theirs}"
-
-    def check(self) -> CrossCheck:
-        """The result."""
-        return CrossCheck(
-            self.metric, self.against, self.cases, self.largest, worst_case=self.worst, tolerance=self.tolerance
-        )
+            self.largest, self.worst_case = distance, f"{case}: {ours} against {theirs}"
 
 
 def merge_checks(checks: Iterable[CrossCheck]) -> list[CrossCheck]:
@@ -105,7 +91,7 @@ def generate_scores(rng: random.Random) -> tuple[list[float], list[int]]:
 
 def roc_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
     """One check per measure."""
-    deviations = {name: DeviationTally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
+    deviations = {name: CrossCheck(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for number in range(count):
         scores, both = generate_scores(rng)
@@ -116,8 +102,7 @@ def roc_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
             deviations["auprc"].add(counts.average_precision(), _average_precision(scores, labels), case)
             for most in (0.03, 0.05, 0.1, 0.5):
                 deviations["tpr_at_fpr"].add(counts.tpr_at_fpr(most), _tpr_at_fpr(scores, labels, most), case)
-    for deviation in deviations.values():
-        yield deviation.check()
+    yield from deviations.values()
 
 
 def _auroc(scores: Sequence[float], labels: Sequence[int]) -> float:
@@ -337,8 +322,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     **{
         f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
-        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")
-        for side in ("answer", "query")
+        for name, side in product(("rouge1", "rouge2", "rougeL", "rougeLsum"), ("answer", "query"))
     },
     "rouge_scores": [{}, {"variants": ["rouge2", "rougeLsum"]}],
     "structured_validity": [{}, {"schema": {"type": "object", "required": ["n"]}}],
@@ -373,9 +357,7 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         conventions += [("auepora", {"match": match}) for match in MATCHES[1:]]
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
-        for name in names
-        for variant in _VARIANTS.get(info.name, [{}])
-        for preset, change in conventions
+        for name, variant, (preset, change) in product(names, _VARIANTS.get(info.name, [{}]), conventions)
     ]
 
 
@@ -386,7 +368,7 @@ def plain_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
         # A judge has no plain definition, and no model comes with this library.
         if info.metadata.calls_judge or MODEL_OPTIONS & set(info.options):
             continue
-        deviations = DeviationTally(info.name, "plain definition")
+        deviations = CrossCheck(info.name, "plain definition")
         specs = specs_to_check(info)
         for spec in specs:
             built = metric(spec)
@@ -398,7 +380,7 @@ def plain_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
             _compare(built, spec, rows, deviations)
             _compare_values(built, spec, rows, deviations, parts=-(-_VALUES // len(specs)))
         if deviations.cases:
-            yield deviations.check()
+            yield deviations
 
 
 def model_checks(count: int, *, seed: int, model: str) -> Iterator[CrossCheck]:
@@ -413,13 +395,13 @@ def model_checks(count: int, *, seed: int, model: str) -> Iterator[CrossCheck]:
         for spec in specs:
             built = metric(spec)
             assert isinstance(built, BatchMetric)
-            deviations = DeviationTally(built.name, "plain definition", tolerance=MODEL_TOLERANCE)
+            deviations = CrossCheck(built.name, "plain definition", tolerance=MODEL_TOLERANCE)
             _compare(built, spec, pairs, deviations)
-            yield deviations.check()
+            yield deviations
 
 
 def _compare(
-    built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], deviations: DeviationTally
+    built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], deviations: CrossCheck
 ) -> None:
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
     # Two batches: the first has no graded judgements, for which metrics have a faster path.
@@ -448,7 +430,7 @@ def _compare_values(
     built: BatchMetric,
     spec: object,
     pairs: list[tuple[EvaluationSample, SystemOutputs]],
-    deviations: DeviationTally,
+    deviations: CrossCheck,
     *,
     parts: int,
 ) -> None:
@@ -500,14 +482,14 @@ def rouge_checks(count: int, seed: int) -> Iterator[CrossCheck]:
 
     texts = _generate_texts(count, seed)
     for name in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
-        tally = DeviationTally(f"{name}_answer", "rouge-score")
+        tally = CrossCheck(f"{name}_answer", "rouge-score")
         for stem in (True, False):
             scorer = RougeScorer([name], use_stemmer=stem)
             result = _text_result(texts, {f"{name}_answer": {"use_stemmer": stem, "tokenizer": "rouge_score"}})
             for (references, answer), mine in zip(texts, result.scores or (), strict=True):
                 theirs = scorer.score_multi(references, answer)[name].fmeasure
                 tally.add(mine, theirs, f"{references!r} / {answer!r}")
-        yield tally.check()
+        yield tally
 
 
 def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
@@ -516,8 +498,7 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     from sacrebleu.metrics.chrf import CHRF
 
     texts = _generate_texts(count, seed)
-    most = max(len(references) for references, _ in texts)
-    columns = [[refs[n] if n < len(refs) else None for refs, _ in texts] for n in range(most)]
+    columns = list(zip_longest(*(references for references, _ in texts)))
     answers = [answer for _, answer in texts]
     bleu: list[dict[str, Any]] = [
         {},
@@ -530,14 +511,13 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     rows: list[tuple[str, dict[str, Any], Any, Any]]
     rows = [("bleu", options, BLEU(force=True, **options), BLEU(effective_order=True, **options)) for options in bleu]
     rows += [("chrf", options, CHRF(**options), CHRF(**options)) for options in chrf]
-    deviations = {name: DeviationTally(name, "sacrebleu") for name in ("bleu", "chrf")}
+    deviations = {name: CrossCheck(name, "sacrebleu") for name in ("bleu", "chrf")}
     for name, options, corpus, sentence in rows:
         result = _text_result(texts, {name: options})
         deviations[name].add(result.value, corpus.corpus_score(answers, columns).score, f"{options}, all together")
         for (references, answer), mine in zip(texts, result.scores or (), strict=True):
             deviations[name].add(mine, sentence.sentence_score(answer, references).score, f"{options}, {answer!r}")
-    for tally in deviations.values():
-        yield tally.check()
+    yield from deviations.values()
 
 
 # --- other installed tools, on cases all of them can read, and their known defects -----------------------------------
@@ -600,10 +580,10 @@ def _compare_rankings(
 ) -> Iterator[CrossCheck]:
     """A check per metric: our scores and those of a tool under its own name of the metric, query by query."""
     for result in evaluate_rankings(gold, ranked, list(compared), conventions="trec"):
-        tally = DeviationTally(result.name.partition("@")[0], tool)
+        tally = CrossCheck(result.name.partition("@")[0], tool)
         for case, (mine, other) in enumerate(zip(result.scores or (), theirs[compared[result.name]], strict=True)):
             tally.add(mine, float(other), f"{result.name}, query {case}")
-        yield tally.check()
+        yield tally
 
 
 def _peer_names(tool: str, cutoffs: tuple[int, ...]) -> dict[str, str]:
@@ -647,7 +627,7 @@ def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
 def _sklearn(count: int, seed: int) -> Iterator[CrossCheck]:
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-    tallies = {name: DeviationTally(name, "scikit-learn") for name in ("auroc", "auprc", "tpr_at_fpr")}
+    tallies = {name: CrossCheck(name, "scikit-learn") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for case in range(count):
         scores, labels = generate_scores(rng)
@@ -659,8 +639,7 @@ def _sklearn(count: int, seed: int) -> Iterator[CrossCheck]:
         for most in (0.03, 0.05, 0.1):
             want = float(tpr[fpr <= most].max())
             tallies["tpr_at_fpr"].add(counts.tpr_at_fpr(most), want, f"case {case} at {most}")
-    for tally in tallies.values():
-        yield tally.check()
+    yield from tallies.values()
 
 
 PEERS = {

@@ -83,7 +83,15 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
 
 
 class AueporaError(Exception):
-    """Base of every error raised on purpose by this library."""
+    """Base of every error raised on purpose by this library.
+
+    Example:
+        >>> try:
+        ...     evaluate(samples, outputs[:1], ["recall@1"])
+        ... except AueporaError as error:
+        ...     print(error)
+        2 samples but 1 outputs: they must be equally many, in the same order
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default rebuilds from the message alone, which does not fit constructors that take structured arguments;
@@ -99,7 +107,15 @@ def _rebuild(kind: type[AueporaError], args: tuple[Any, ...], state: dict[str, A
 
 
 class AueporaWarning(UserWarning):
-    """Something worth knowing that does not stop the evaluation."""
+    """Something worth knowing that does not stop the evaluation.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", AueporaWarning)  # stop at a warning
+        ...     evaluate(samples, outputs, ["recall@1"])[0].value
+        0.5
+    """
 
 
 class AlignmentError(AueporaError, ValueError, AssertionError):

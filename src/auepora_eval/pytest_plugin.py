@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def _check(
     from .gates import check_gates
     from .plan.gates import needs_baseline, parse_gates, require_known_names
 
-    slices = list(dict.fromkeys(name for result in results for name in result.slices))
+    slices = list(dict.fromkeys(chain.from_iterable(result.slices for result in results)))
     gates = require_known_names(parse_gates(texts), [result.name for result in results], slices=slices)
     if isinstance(against, Mapping):
         return check_gates(gates, results, comparison=against)

@@ -96,7 +96,8 @@ def test_on_the_command_line(files: Path, run: Run) -> None:
     ("text", "spec", "note"),
     [
         ("faithfulness", "claim_faithfulness", "faithfulness of ragas is computed as claim_faithfulness"),
-        ("FaithfulnessMetric", "claim_faithfulness", "claims and verdicts in two requests there too"),
+        ("FaithfulnessMetric", "claim_faithfulness", "of deepeval is computed as claim_faithfulness, the closest here"),
+        ("AnswerRelevancyMetric", "llm_answer_relevance", "of deepeval"),
         ("id_based_context_recall@3", "recall@3", "no cut-off there"),
         ("context_utilization", {"judged_context_precision": {"against": "answer"}}, "of ragas"),
         ("string_present:norm=squad", {"containment": {"norm": "squad"}}, "of ragas"),

@@ -7,10 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, render_report_md, write_report
+from auepora_eval.compare import (
+    AggregateMetrics,
+    CompareReport,
+    MetricComparison,
+    compare_runs,
+    render_report_md,
+    write_report,
+)
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
 from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed, split_table
-from auepora_eval.compare.runs import DifferencePart, Leaderboard, MetricSplit, build_leaderboard
+from auepora_eval.compare.runs import (
+    DifferencePart,
+    Leaderboard,
+    LeaderboardMetric,
+    LeaderboardPair,
+    MetricSplit,
+    build_leaderboard,
+)
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.gates import check_gates
@@ -24,6 +38,7 @@ from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.batch_planners import plan_batch
+from auepora_eval.ui.compare_card import leaderboard_card
 from helpers.scripted_critic import Scripted
 from helpers.stored_runs import Answer, run, samples, scored
 from helpers.ui_server import ui_server
@@ -312,3 +327,43 @@ def test_a_metric_has_one_label_on_pages_of_queries(store: RunStore, tmp_path: P
     assert f"<strong><bdi>{label}</bdi></strong>" in texts["query"]
     assert f"{label} over all queries" in texts["derivation"]
     assert f"<bdi>{label}</bdi></h3>" in texts["disagreements"]
+
+
+BETTER = replace(ONE, verdict="better", delta=0.2, b=0.7)
+CONCLUSIONS: list[tuple[list[MetricComparison], tuple[str, ...], str, str]] = [
+    ([BETTER], (), "Better: B against A on 1 primary metric: 1 better", "all are better"),
+    (
+        [BETTER, replace(ONE, name="token_f1")],
+        ("recall@5", "mrr"),
+        "Better on 1 of 4 primary metrics: B against A: 1 better, 1 inconclusive, 2 not compared",
+        "one of four is no headline for all",
+    ),
+    (
+        [replace(ONE, verdict="worse", delta=-0.2, b=0.3), replace(ONE, name="token_f1")],
+        (),
+        "Worse on 1 of 2 primary metrics: B against A: 1 worse, 1 inconclusive",
+        "the same for the worse",
+    ),
+]
+
+
+@pytest.mark.parametrize(("metrics", "refused", "want", "why"), CONCLUSIONS, ids=[row[3] for row in CONCLUSIONS])
+def test_short_form_leads_with_the_count(
+    metrics: list[MetricComparison], refused: tuple[str, ...], want: str, why: str
+) -> None:
+    reasons = dict.fromkeys(refused, "B does not have it")
+    nothing = AggregateMetrics({}, None, {}, None, None, None, None, 0, 0)
+    report = CompareReport("a", "b", nothing, nothing, {}, [], metrics, reasons, refused_primary=refused)
+    assert report.to_text().replace("\n", " ").startswith(want)
+
+
+def test_equal_values_of_a_leaderboard_have_the_same_digits() -> None:
+    """The interval of the difference from the first run is another one for each of the others."""
+    pairs = (
+        LeaderboardPair(0, 1, replace(ONE, primary=False, interval=(-0.004, 0.004))),
+        LeaderboardPair(0, 2, replace(ONE, primary=False, interval=(-0.4, 0.4))),
+    )
+    metric = LeaderboardMetric("exact_match", "GENERATION_CORRECTNESS", True, (0.5, 1 / 30, 1 / 30), pairs)
+    board = Leaderboard(("a", "b", "c"), ("a", "b", "c"), [metric])
+    ((_, ((_, cells),)),) = leaderboard_card(board, None)
+    assert [cell["value"] for cell in cells] == ["0.500", "0.033", "0.033"]

@@ -142,6 +142,10 @@ def test_failures_are_a_class_apart() -> None:
         "noise_vulnerability": 1, "context_acceptability": 1, "system_failed": 2,
     }  # fmt: skip
     assert "the system gave no answer" in str(mirage_table(numbers, explained=True))
+    sufficient = {name: one.count for name, one in numbers.sufficiency["sufficient"].items()}
+    assert sufficient == {"correct": 1, "abstained": 0, "wrong": 1, "failed": 2}, (
+        "no answer is none that should decline"
+    )
 
 
 def test_clusters_widen_intervals() -> None:

@@ -226,6 +226,25 @@ def renamed(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
     return output
 
 
+def renamed_without_places(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    """The first chunk has the id of the gold, and only texts are known."""
+    output = system(200, spans=False, parents=False)(sample, top_k=top_k)
+    assert sample.relevant_docs is not None
+    output.retrieved[0].doc.doc_id = sample.relevant_docs[0].doc_id
+    return output
+
+
+def test_a_gold_id_with_the_text_of_another_id_is_no_snippet(store: RunStore) -> None:
+    """In either order."""
+    a = put(store, "a", queries(), 200, spans=False, parents=False)
+    b = run_system(renamed_without_places, queries(), list(METRICS), store=store, name="b").record
+    for pair in ((a, b), (b, a)):
+        reason = compare_queries(store, *pair).chunks_changed
+        assert reason is not None
+        assert "gold ids that both runs retrieved name another text or span in each" in reason
+        assert "of them several in one run" in reason
+
+
 def whole_documents(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
     """Each chunk has the id of its document."""
     output = system(200)(sample, top_k=top_k)

@@ -116,6 +116,27 @@ def test_an_empty_declaration_shows_no_option() -> None:
     assert Named(3).signature_options() == {}
 
 
+def test_a_base_may_come_last() -> None:
+    @dataclass(frozen=True)
+    class Last(_Base):
+        metadata = declare(signature={"norm": SignatureOption("norm", last=True)})
+
+    @dataclass(frozen=True)
+    class After(Last):
+        n: int = field(default=2, kw_only=True)
+        metadata = declare(signature={"n": "n"})
+
+    assert list(After(5).signature_options().items()) == [("k", "5"), ("n", "2"), ("norm", "squad")]
+
+
+def test_a_subclass_takes_an_option_away() -> None:
+    @dataclass(frozen=True)
+    class Without(_Base):
+        metadata = declare(signature={"norm": None})
+
+    assert Without(5).signature_options() == {"k": "5"}
+
+
 def test_a_method_overrides_what_is_declared() -> None:
     @dataclass(frozen=True)
     class Own(_Base):

@@ -70,6 +70,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ("recall@five", {}, BadValueError, "cannot read the cut-off of 'recall@five': 'five' is not an integer"),
     ("recall@", {}, BadValueError, "cannot read the cut-off of 'recall@': '' is not an integer"),
     ("recall@5@3", {}, BadValueError, "cannot read the metric 'recall@5@3'; write name, name@k, name[key] or module:Class; options in a mapping, as in {'ndcg@10': {'gain_scheme': 'linear'}}"),
+    ("llm-rubric", {}, BadValueError, "cannot read the metric 'llm-rubric'; that of promptfoo is closest to 'judge_metric' here"),
     ("rougeL_answer@3", {}, BadValueError, "metric 'rougeL_answer' has no cut-off: write 'rougeL_answer'"),
     ("recall[x]", {}, BadValueError, "cannot read the metric 'recall[x]'; write 'recall@10'"),
     ("quantile_latency[a,b]", {}, BadValueError, "cannot read the metric 'quantile_latency[a,b]': 'b' is not a number"),

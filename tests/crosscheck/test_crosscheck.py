@@ -17,7 +17,6 @@ from auepora_eval.crosscheck import (
     MODEL_OPTIONS,
     PEERS,
     CrossCheck,
-    DeviationTally,
     _generate_texts,
     merge_checks,
     model_checks,
@@ -111,9 +110,9 @@ def test_rows_of_one_metric_are_merged() -> None:
         [CrossCheck("map", "x", 2, 1e-3, "a"), CrossCheck("map", "x", 3, 1e-2, "b"), CrossCheck("map", "y", 1, 0.0)]
     )
     assert rows == [CrossCheck("map", "x", 5, 1e-2, "b"), CrossCheck("map", "y", 1, 0.0)]
-    tally = DeviationTally("m", "n")
-    tally.add(1.0, 0.5, "here")
-    assert tally.check() == CrossCheck("m", "n", 1, 0.5, "here: 1.0 against 0.5")
+    check = CrossCheck("m", "n")
+    check.add(1.0, 0.5, "here")
+    assert check == CrossCheck("m", "n", 1, 0.5, "here: 1.0 against 0.5")
 
 
 def test_specs_cover_presets_and_conventions() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.errors import BadValueError, MissingDependencyError
+from auepora_eval.models import loading
 from auepora_eval.models.loading import (
     ModelSource,
     fingerprint,
     load_classifier,
     load_layers,
     load_sentence_transformer,
-    release_models,
 )
 from helpers.requirements import need
 from helpers.tiny_models import made
@@ -24,11 +24,11 @@ from helpers.tiny_models import made
 @pytest.mark.part("models")
 def test_a_model_is_loaded_once() -> None:
     source = ModelSource(made("cross-encoder"))
-    release_models()
+    loading._MODELS.clear()
     first = load_classifier(source, purpose="a test")
     assert load_classifier(ModelSource(made("cross-encoder"), device="cpu"), purpose="another") is first
     assert load_layers(source, None, purpose="a test") is not first  # another part of it
-    release_models()
+    loading._MODELS.clear()
     assert load_classifier(source, purpose="a test") is not first
 
 

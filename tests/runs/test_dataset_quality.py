@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.core.types import Document, EvaluationSample
+from auepora_eval.core.types import Document, EvaluationSample, Response
 from auepora_eval.runs.dataset_quality import dataset_quality
 from helpers.user_project import Project
 
@@ -45,6 +45,15 @@ class TestFindings:
     def test_other_numbers_are_other_questions(self) -> None:
         samples = [replace(sample, query=f"What is {sample.sample_id[1:]} plus one?") for sample in questions(120)]
         assert kinds(samples) == {}
+
+    def test_one_form_of_question_about_two_things(self) -> None:
+        """Only where reference and gold both differ: otherwise it may be the same question."""
+        samples = questions(120)
+        samples[7] = replace(samples[7], query="How are coats made in country 1?", reference_answer=Response("by hand"))
+        samples[1] = replace(samples[1], reference_answer=Response("in yards"))
+        assert kinds(samples) == {}
+        samples[7] = replace(samples[7], relevant_docs=samples[1].relevant_docs)
+        assert kinds(samples) == {"near_duplicates": ["q1", "q7"]}
 
     def test_gold_outside_the_corpus(self) -> None:
         ids = {f"d{n}" for n in range(118)}

@@ -83,6 +83,14 @@ def calibrate(
 
     Returns:
         A report with agreement, corrected means and a conclusion.
+
+    Example:
+        >>> from auepora_eval.labels.agreement import Label
+        >>> labels = [Label(f"q{number}", "right" if number < 5 else "wrong", "ann") for number in range(8)]
+        >>> scores = {f"q{number}": 1.0 if number < 4 else 0.0 for number in range(8)}
+        >>> report = calibrate(labels, scores, assume_random=True)
+        >>> report.judged[0].agreement.value
+        0.875
     """
     labels = list(labels)
     runs = [scores if isinstance(scores, SampleScores) else SampleScores(dict(scores))]

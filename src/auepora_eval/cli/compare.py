@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ..errors import StoreError
-from ..render.terminal import progress, report_text
+from ..render.terminal import progress
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .console import echo_err, quiet_option
@@ -30,6 +30,7 @@ from .options import (
     raw_csv,
     raw_option,
     refuse_input_as_output,
+    render_page,
     samples_option,
     store_option,
     warn_unmatched_ids,
@@ -163,7 +164,7 @@ def command(
         "seed": seed,
         "samples": find_samples(samples, default_store(store)),
     }
-    with _open_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
+    with _open_runs(runs, qrels, metrics, store=store, output=output, corpus=corpus) as (found, records):
         from ..compare.runs import Leaderboard, build_leaderboard, compare_runs
 
         if len(records) > 2:
@@ -199,18 +200,14 @@ def command(
 
 def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, Any], form: str) -> str:
     """The comparison in a format; ``causes`` are the options of ``comparison_page`` for the queries that got worse."""
-    from ..compare.rendering import comparison_csv, comparison_page
-    from ..render.markdown import report_markdown
+    from ..compare.rendering import MAX_LISTED, comparison_csv, comparison_page
 
-    match form:
-        case "json":
-            document = board.to_dict() if report is None else report.to_dict()
-            return json.dumps(document | _causes_to_dict(**causes), indent=2, ensure_ascii=False, allow_nan=False)
-        case "csv":
-            return comparison_csv(board, raw=raw_csv())
-        case "markdown":
-            return report_markdown(comparison_page(board, report, **causes)).rstrip("\n")
-    return report_text(comparison_page(board, report, limit=MAX_SHOWN, **causes))
+    if form == "csv":
+        return comparison_csv(board, raw=raw_csv())
+    document = board.to_dict() if report is None else report.to_dict()
+    limit = MAX_LISTED if form == "markdown" else MAX_SHOWN
+    page = partial(comparison_page, board, report, limit=limit, **causes)
+    return render_page(form, document | _causes_to_dict(**causes), page)
 
 
 def _changes(
@@ -242,6 +239,7 @@ def _open_runs(
     runs: Sequence[str],
     qrels: str | None,
     metrics: Sequence[str],
+    *,
     store: str | None,
     output: str | None,
     corpus: str | None,

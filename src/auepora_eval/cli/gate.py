@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,9 +58,8 @@ junit_option = click.option(
 def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
     sources = [source for source in (plan.dataset, plan.outputs) if source is not None]
-    read = [
-        str(file) for source in sources for file in (source.path, source.corpus, source.nuggets) if file is not None
-    ]
+    files = chain.from_iterable((source.path, source.corpus, source.nuggets) for source in sources)
+    read = [str(file) for file in files if file is not None]
     return [str(plan.source.path), *read, default_store(store, plan.store)]
 
 
@@ -245,7 +245,7 @@ def _check(
         echo_err(f"Warning: no gate compares runs, so --against {against} changes nothing")
         against = None
     results = _results(store, record)
-    slices = list(dict.fromkeys(name for result in results for name in result.slices))
+    slices = list(dict.fromkeys(chain.from_iterable(result.slices for result in results)))
     gates = require_known_names(
         gates,
         [result.name for result in results],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from getpass import getuser
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,7 @@ from .options import (
 from .runs import format_time, gold_note, run_dict
 
 if TYPE_CHECKING:
+    from ..core.scores import MarkedSpan
     from ..queries.failure_groups import AnswerRule
     from ..queries.filters import SampleFilter
     from ..queries.rows import QueryRow
@@ -212,25 +213,22 @@ def _short(value: Any) -> str:
 
 
 def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
-    failed = store.failed(record.run_id)
-    return [
-        {"sample_id": row.sample_id, "repeat": row.repeat, "error": row.output.error}
-        for row in store.outputs(record.run_id, texts=False)
-        if (row.position, row.repeat) in failed
-    ]
+    failed = [row for row in store.outputs(record.run_id, texts=False) if row.output.error is not None]
+    return [{"sample_id": row.sample_id, "repeat": row.repeat, "error": row.output.error} for row in failed]
 
 
 def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Failed measurements that are not failures of a judge."""
     ids, reported = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
     hint = f"`auepora explain {record.name} METRIC --query ID` may show more"
-    return [
-        {"sample_id": sample_id, "repeat": 0, "metric": result.name, "error": reason, "message": hint, "raw": None}
-        for result in store.results(record.run_id)
-        for sample_id, outcome in zip(ids, result.outcomes or (), strict=False)
-        for status, _, reason in [outcome.partition(":")]
-        if status == "measure_failed" and (sample_id, result.name) not in reported
-    ]
+    found: list[dict[str, Any]] = []
+    for result in store.results(record.run_id):
+        for sample_id, outcome in zip(ids, result.outcomes or (), strict=False):
+            status, _, reason = outcome.partition(":")
+            if status == "measure_failed" and (sample_id, result.name) not in reported:
+                row = {"sample_id": sample_id, "repeat": 0, "metric": result.name, "error": reason}
+                found.append({**row, "message": hint, "raw": None})
+    return found
 
 
 def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mapping[str, str]) -> Report:
@@ -246,7 +244,7 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mappin
             cells: list[Row] = [
                 [
                     f"{row['sample_id']}{_repeat(row)}",
-                    _label(row.get("metric", ""), labels),
+                    labels.get(row.get("metric", ""), row.get("metric", "")),
                     failure_text(row, MAX_CHARACTERS),
                 ]
                 for row in listed[:MAX_SHOWN]
@@ -256,10 +254,6 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mappin
                 blocks.append(Prose(f"... and {len(listed) - MAX_SHOWN} more; --json has all"))
     section = ReportSection("failures", "", blocks or [Prose("no failures")])
     return Report(f"Failures of {record.name}", "", ReportVerdict(""), [section])
-
-
-def _label(name: str, labels: Mapping[str, str]) -> str:
-    return labels.get(name, name)
 
 
 def _repeat(row: dict[str, Any]) -> str:
@@ -282,11 +276,10 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
         for result in results
         if result.outcomes is not None and result.outcomes[position] != "scored"
     }
-    spans = [
-        {"metric": name, "repeat": span.repeat, "start": span.start, "end": span.end, "probability": span.probability}
-        for name, keys in marked_answers(results).items()
-        for span in (keys[position] or AnswerSpans()).spans
-    ]
+    spans: list[dict[str, Any]] = []
+    for name, keys in marked_answers(results).items():
+        marked = keys[position] or AnswerSpans()
+        spans += [{"metric": name, **_span_dict(span)} for span in marked.spans]
     match = plan_conventions(record).match
     ids_suffice = match == "id" and not sample.relevant_groups and not has_spans(sample)
     return {
@@ -300,6 +293,10 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
         **({} if ids_suffice else {"gold_ranks": [_gold_ranks(sample, output, match) for output in outputs]}),
         **({"corrections": corrections} if (corrections := _sample_corrections(store, record, sample_id)) else {}),
     }
+
+
+def _span_dict(span: MarkedSpan) -> dict[str, Any]:
+    return {"repeat": span.repeat, "start": span.start, "end": span.end, "probability": span.probability}
 
 
 def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> list[dict[str, Any]]:
@@ -330,8 +327,8 @@ def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingPro
         facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
     if sample.get("labels"):
         facts.append(("labels", _short(sample["labels"])))
-    for correction in document.get("corrections", ()):
-        facts.append(("gold correction", _short(f"{correction['text']}, by {correction['by']}")))
+    corrections = [f"{correction['text']}, by {correction['by']}" for correction in document.get("corrections", ())]
+    facts += [("gold correction", _short(text)) for text in corrections]
     blocks: list[Block] = [DefinitionList(facts)]
     every_rank = document.get("gold_ranks") or [None for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):
@@ -339,7 +336,7 @@ def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingPro
         repeat = output.get("repeat", 0)
         blocks += _span_blocks(output, [span for span in document.get("spans") or () if span["repeat"] == repeat])
     rows: list[Row] = [
-        [_label(name, labels), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
+        [labels.get(name, name), _score_text(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
     ]
     if rows:
@@ -386,6 +383,10 @@ def _span_blocks(output: dict[str, Any], spans: list[dict[str, Any]]) -> Iterato
         yield DefinitionList([(name, _short(marked + answer[at:]))])
     if rows:
         yield simple_table(["metric", "characters", TableColumn("probability", number=True), "unsupported"], rows)
+
+
+def _score_text(value: float | None, otherwise: str = "") -> str:
+    return otherwise if value is None else format_value(value)
 
 
 def _response_text(response: Any) -> str:
@@ -492,17 +493,16 @@ def queries_command(
         "runs": {letter: record.run_id for letter, record in zip(table.letters, records, strict=True)},
         "total": len(table),
         "matching": len(matching),
-        "queries": [
-            {
-                "sample_id": row.sample_id,
-                "query": row.question,
-                "runs": {letter: asdict(side) for letter, side in zip(table.letters, row.sides, strict=True)},
-                **({"changes": row.changes} if len(records) > 1 else {}),
-            }
-            for row in rows
-        ],
+        "queries": [_query_dict(row, table.letters) for row in rows],
     }
     write_out(render_page(form, document, lambda: _queries_page(table, rows, metrics, len(matching))), output)
+
+
+def _query_dict(row: QueryRow, letters: Sequence[str]) -> dict[str, Any]:
+    """A query in the document of a list."""
+    runs = {letter: asdict(side) for letter, side in zip(letters, row.sides, strict=True)}
+    changes = {"changes": row.changes} if len(letters) > 1 else {}
+    return {"sample_id": row.sample_id, "query": row.question, "runs": runs, **changes}
 
 
 def _groups_text(
@@ -552,20 +552,20 @@ def _user() -> str:
         return ""
 
 
+def _rank_text(rank: int | None) -> str:
+    return "" if rank is None else str(rank or "none")
+
+
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
     """The queries as a table."""
     letters = table.letters if len(table.runs) > 1 else [""]
     headings = ["rank", *(table.metric_label(name) for name in metrics)]
-    names = [f"{heading} {letter}".strip() for heading in headings for letter in letters]
+    names = [f"{heading} {letter}".strip() for heading, letter in product(headings, letters)]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
     cells: list[Row] = []
     for row in rows:
-        ranks = ["" if side.rank is None else str(side.rank or "none") for side in row.sides]
-        scores = [
-            side.outcomes[name] if (value := side.scores[name]) is None else format_value(value)
-            for name in metrics
-            for side in row.sides
-        ]
+        ranks = [_rank_text(side.rank) for side in row.sides]
+        scores = [_score_text(side.scores[name], side.outcomes[name]) for name, side in product(metrics, row.sides)]
         cells.append([row.sample_id, *ranks, *scores, " ".join(row.question.split())[:100]])
     blocks: list[Block] = [Prose(f"{matching:,} of {len(table):,} queries")]
     if rows:

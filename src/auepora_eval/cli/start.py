@@ -127,24 +127,10 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
 # --- auepora init ----------------------------------------------------------------------------------------------------
 
 
-_BENCH = "auepora.bench"
-"""The key in the context of the command with the name of the benchmark."""
-
-
-def _keep_bench(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
-    context.meta[_BENCH] = name
-
-
 @click.command(name="init", cls=Command)
 @click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
-@click.option(
-    "--bench",
-    metavar="NAME",
-    expose_value=False,
-    callback=_keep_bench,
-    help="Write the plan of a published benchmark; DATASET is its file.",
-)
+@click.option("--bench", metavar="NAME", help="Write the plan of a published benchmark; DATASET is its file.")
 @click.option(
     "--system",
     metavar="KIND",
@@ -171,6 +157,7 @@ def _keep_bench(context: click.Context, parameter: click.Parameter, name: str | 
 def init_command(
     dataset: str | None,
     outputs: str | None,
+    bench: str | None,
     system: str | None,
     purpose: Purpose | None,
     targets: tuple[TargetCategory, ...],
@@ -201,7 +188,6 @@ def init_command(
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
-    bench = click.get_current_context().meta.get(_BENCH)
     if bench is not None:
         from ..bench.planning import write_bench_plan
 

@@ -49,7 +49,7 @@ from .pairing import (
     pair_scores,
     ratio_of_amounts,
 )
-from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
+from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict, join_notes
 from .verdicts import (
     ALPHA,
     Ends,
@@ -169,13 +169,13 @@ def _shares_rate(comparison: ComparisonInput) -> bool:
 
 def _with_ratio(analysis: Analysis, place: int, found: MetricComparison) -> MetricComparison:
     """The comparison of an amount, such as tokens, with the ratio of its values."""
-    ratio = None
-    if analysis.inputs[place].withheld == "no_direction":
-        ratio = ratio_of_amounts(analysis.pair(place), analysis.clusters)
+    if analysis.inputs[place].withheld != "no_direction":
+        return found
+    ratio = ratio_of_amounts(analysis.pair(place), analysis.clusters)
     if ratio is None:
         return found
     text = "B takes {:.3g} times as much as A (95 % interval {:.3g} to {:.3g})".format(*ratio)
-    return replace(found, ratio=ratio, note="; ".join(filter(None, [text, found.note])))
+    return replace(found, ratio=ratio, note=join_notes(text, found.note))
 
 
 def with_sequential(found: MetricComparison, test: SequentialComparison) -> MetricComparison:
@@ -217,7 +217,7 @@ def with_sequential(found: MetricComparison, test: SequentialComparison) -> Metr
         negligible=verdict in ("better", "worse") and is_within(ends, design.get("delta")),
         flags=(),
         doubt=None,
-        note=note if found.note is None else f"{note}; {found.note}",
+        note=join_notes(note, found.note),
         sequential={"run": "a" if test.is_reversed else "b", **stored},
     )
 
@@ -308,7 +308,7 @@ def with_two_stage(
         clusters=judged if clusters is None else len(np.unique(clusters[labelled])),
         negligible=verdict in ("better", "worse") and is_within(ends, given.margin),
         flags=() if shown.interval is None else shown.interval.flags,
-        note=note if found.note is None else f"{note}; {found.note}",
+        note=join_notes(note, found.note),
         two_stage={
             "target": f"the difference in {stage.target}",
             "samples": samples,
@@ -346,7 +346,7 @@ def _downgrade_verdicts(
     found = [recheck(given, before.verdict) for given, before in zip(analysis.inputs, compared, strict=True)]
     if not any(found):
         return compared
-    changed = [_changed(given, check) for given, check in zip(analysis.inputs, found, strict=True)]
+    changed = [with_failures(given, check) for given, check in zip(analysis.inputs, found, strict=True)]
     hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, verdicts_only=True)
     for index, check in enumerate(found):
         before = compared[index]
@@ -362,12 +362,13 @@ def _downgrade_verdicts(
             negligible=False,
             n_needed=analysis.power(index, open_=True).n_needed,
             doubt=check.reason,
-            note=check.note if before.note is None else f"{before.note}; {check.note}",
+            note=join_notes(before.note, check.note),
         )
     return compared
 
 
-def _changed(given: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
+def with_failures(given: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
+    """The input with failures counted against the winner; unchanged where there is nothing to count."""
     change = None if check is None else check.change
     return given if change is None else replace(given, read=lambda: change(given.pair))
 
@@ -617,7 +618,7 @@ class Analysis:
             flags=tuple(dict.fromkeys(flags)),
             doubt=downgrade,
             higher_is_better=pair.definition.direction,
-            note="; ".join(notes) or None,
+            note=join_notes(*notes),
             own_spread=given.own_spread,
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..stats.intervals import Bools
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
-from .golden import ChunkLocations, GoldFinder, SharedQueries
+from .golden import ChunkLocations, GoldFinder, SharedQueries, documents_of
 from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
 _SEVERAL = -1
@@ -76,6 +75,11 @@ class SameIds:
         """Whether more ids name another passage than edited documents would explain."""
         return self.different > 0 and self.different * _MOST_CHANGED >= self.same + self.different
 
+    def with_borrowed(self, borrowed: int) -> SameIds:
+        """The same ids, of which so many have in one run the text of another id."""
+        different, ambiguous = self.different + borrowed, self.ambiguous + borrowed
+        return replace(self, different=different, ambiguous=ambiguous, texts=self.texts - borrowed)
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkComparison:
@@ -122,7 +126,8 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
     The chunks changed where both runs name a ``chunker_version`` and they differ, where ids that both retrieved name
     another text or span in each, or where a run never returned a gold id although its chunks cover the gold spans.
     An id that has several places in one run differs, too, unless ids of the other run do as well, as those of whole
-    documents. Several texts may be snippets. Texts are not compared if the documents of a run were perturbed.
+    documents. Several texts may be snippets, except under a gold id, where one of them is the text of another id.
+    Texts are not compared if the documents of a run were perturbed.
     """
     numbers: dict[str, int] = {}
     a, b = _RunChunks(run_a, numbers), _RunChunks(run_b, numbers)
@@ -139,9 +144,12 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
             parents = parents and (listed or all(known))
     texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
     every, of_gold = a.common_ids(b, texts=texts), a.common_ids(b, texts=texts, among=is_gold)
+    if of_gold.texts:
+        borrowed = a.borrowed_texts(run_a, b, numbers, is_gold) | b.borrowed_texts(run_b, a, numbers, is_gold)
+        of_gold = of_gold.with_borrowed(len(borrowed))
     reused = every.changed or of_gold.changed
     version_a, version_b = chunker_versions(run_a.record, run_b.record)
-    change: ChunkChange | None
+    change: ChunkChange | None = None
     if None not in (version_a, version_b) and version_a != version_b:
         change = ChunkChange(f"chunker_version {version_a} and {version_b}", True, reused, parents or not reused)
     elif reused:
@@ -155,7 +163,6 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
         change = ChunkChange(reason, False, True, parents)
     else:
         without = [name for name, run in zip("AB", (a, b), strict=True) if not run.has_any(is_gold)]
-        change = None
         if any_gold and without:
             change = _gold_never_returned({"A": run_a, "B": run_b}, without, queries, every, parents)
             if change is None and not every.common and min(a.size, b.size) >= _MIN_IDS:
@@ -240,6 +247,27 @@ class _RunChunks:
         ambiguous, of_text = int(of_place.sum()), int((one_sided[2] & ~of_place & texts).sum())
         return SameIds(int(common.sum()), same, different + ambiguous, ambiguous, of_text)
 
+    def borrowed_texts(self, run: RunOutputs, other: _RunChunks, numbers: Mapping[str, int], among: Bools) -> set[int]:
+        """The chunks in the mask without a place under whose id the run returned the text of another chunk.
+
+        The other run has a single text for each of them, and it is not that one.
+        """
+        texts, other_texts = self._columns[2], other._columns[2]
+        owners: dict[int, int] = {}
+        for column in (texts, other_texts):
+            owners.update(zip(column.tolist(), range(len(column)), strict=True))
+        n = min(len(self._seen), len(other._seen), len(among))
+        asked = among[:n] & (texts[:n] == _SEVERAL) & (other_texts[:n] != 0) & (other_texts[:n] != _SEVERAL)
+        borrowed = set()
+        for doc_id, _, place, key in chain.from_iterable(run.documents()):
+            number = numbers[doc_id]
+            if number >= n or not asked[number] or place is not None or not key:
+                continue
+            text = hash(key) or 1
+            if text != other_texts[number] and owners.get(text, number) != number:
+                borrowed.add(number)
+        return borrowed
+
     def _several_in_one(self, other: _RunChunks, common: Bools, index: int) -> Bools:
         """The common ids with several values in a column of one run and one in the other, where ids have one each."""
         n, bit = len(common), 1 << index
@@ -284,11 +312,8 @@ def _gold_never_returned(
 def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldUnit]], *, by: str) -> bool:
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
-    return any(
-        first_rank(gold_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
-        for row in run.stored(None, None)
-        if row.output.error is None and (ones := gold.get(row.sample_id))
-    )
+    outputs = ((gold.get(row.sample_id, ()), row.output) for row in run.stored(None, None))
+    return any(first_rank(gold_ranks(units, documents_of(output), "place")).by in kinds for units, output in outputs)
 
 
 # --- outputs of each run for a query: failures, documents, answers ---------------------------------------------------
@@ -321,6 +346,11 @@ class QueryOutput:
     """``None`` where no gold is annotated."""
     error: str | None = None
     """The error of the first failed output."""
+
+    @property
+    def first_gold_rank(self) -> int | None:
+        """The rank of the first gold document; ``None`` where none was returned, or none is annotated."""
+        return None if self.gold is None else self.gold.first
 
 
 def paired_outputs(queries: SharedQueries, finder: GoldFinder) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
@@ -357,12 +387,11 @@ def _query_output(
 
 def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
     """The documents in their order; if chunks differ between runs, only chunks of the same location are the same."""
-    documents = [item.doc for item in output.retrieved]
+    documents = documents_of(output)
     if matching != "place":
         return tuple(document.doc_id for document in documents)
-    return tuple(
-        (document.parent, object() if document.span is None else tuple(document.span)) for document in documents
-    )
+    unknown = (object(),)  # no span of the other run is the same
+    return tuple((document.parent, tuple(document.span or unknown)) for document in documents)
 
 
 def _answer(output: SystemOutputs) -> tuple[Any, ...]:
@@ -377,7 +406,7 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
     """The ranks of gold, level by level; ``None`` if it is unknown what its ids name."""
     if not gold:
         return None
-    ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
+    ranks = gold_ranks(gold, documents_of(output), matching)
     hits = [(unit.level, found.rank) for unit, found in zip(gold, ranks, strict=True) if found.rank is not None]
     return ranks_by_level({unit.level for unit in gold}, hits)
 
@@ -399,6 +428,8 @@ def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -
 
 def ranks_by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
     """The ranks of gold at each of the levels; ``hits`` are a level and a rank each."""
-    ordered = sorted(hits, key=itemgetter(1))
-    by_level = {level: tuple(rank for own, rank in ordered if own >= level) for level in sorted(levels, reverse=True)}
-    return GoldRanks(tuple(by_level.values()))
+    found: list[tuple[int, ...]] = []
+    for level in sorted(levels, reverse=True):
+        ranks = [rank for own, rank in hits if own >= level]
+        found.append(tuple(sorted(ranks)))
+    return GoldRanks(tuple(found))

@@ -24,10 +24,10 @@ from ..stats.intervals import Ints
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, packed_outputs
 from .chunks import RunOutputsCache
-from .golden import Pair, evaluate_pairs
+from .golden import Pair, documents_of, evaluate_pairs
 from .pairing import MetricMeta, SharedSamples
 from .stores import TEXT_MATCHES
-from .types import ComparisonInput, MetricComparison, run_labels
+from .types import ComparisonInput, MetricComparison, join_notes, run_labels
 
 _ONE_LENGTH = 0.95
 """The proportion of lists with one length from which fewer documents than the declared number are a cut."""
@@ -223,7 +223,7 @@ def with_gold_below(pairs: Iterator[Pair], cut: int, match: Match) -> Iterator[P
             yield sample, output
             continue
         units = sorted(gold_units(sample, match), key=attrgetter("level"), reverse=True)
-        ranks = unit_ranks(units, [item.doc for item in output.retrieved], match)
+        ranks = unit_ranks(units, documents_of(output), match)
         unseen = [unit.passages[0] for unit, found in zip(units, ranks, strict=True) if found.rank is None]
         below = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(unseen, cut + 1)]
         yield sample, replace(output, retrieved=[*output.retrieved, *below])
@@ -259,8 +259,7 @@ def mark_longer_list(given: ComparisonInput, found: MetricComparison) -> MetricC
     """The comparison, marked where the second run only returns more of the same ranking."""
     if given.longer_list is None:
         return found
-    notes = given.longer_list if found.note is None else f"{given.longer_list}; {found.note}"
-    return replace(found, longer_list=given.longer_list, note=notes)
+    return replace(found, longer_list=given.longer_list, note=join_notes(given.longer_list, found.note))
 
 
 def _cut_text(label: str, depth: ListDepth) -> str:

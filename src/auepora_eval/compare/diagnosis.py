@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -334,7 +335,8 @@ class DiagnosisNumbers:
     questions: dict[str, list[str]] = field(default_factory=dict)
     """The ids of the questions with a wrong answer, by cause."""
     sufficiency: dict[str, dict[str, Quantity]] = field(default_factory=dict)
-    """``sufficient`` and ``insufficient``: the proportions of ``correct``, ``abstained`` and ``wrong`` answers."""
+    """``sufficient`` and ``insufficient``: the proportions of ``correct``, ``abstained`` and ``wrong`` answers, and of
+    ``failed`` ones where the system gave no answer to some."""
     positions: dict[int, Quantity] = field(default_factory=dict)
     """The proportion of right answers of ``mixed`` by the position of the first gold document."""
     utility: DocumentUtility | None = None
@@ -433,7 +435,10 @@ def diagnosis_numbers(
 
 def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None) -> dict[str, dict[str, Quantity]]:
     abstained = outcomes.abstained & ~outcomes.right
-    columns = {"correct": outcomes.right, "abstained": abstained, "wrong": ~outcomes.right & ~abstained}
+    wrong = ~outcomes.right & ~abstained & ~outcomes.failed
+    columns = {"correct": outcomes.right, "abstained": abstained, "wrong": wrong}
+    if outcomes.failed.any():  # without an answer nothing was made of the documents
+        columns["failed"] = outcomes.failed
     groups = {"sufficient": sufficient, "insufficient": ~sufficient}
     found = {}
     for group, mask in groups.items():
@@ -468,6 +473,7 @@ def document_utility(
     """
     listed = list(chain.from_iterable(documents))
     known = bool(listed) and all(document.abstain_probability is not None for document in listed)
+    abstention = attrgetter("abstain_probability" if known else "abstained")
     labels: list[list[float]] = []
     scores: list[float] = []
     complete = np.zeros(len(documents), np.bool_)
@@ -476,8 +482,7 @@ def document_utility(
         if len(measured) == len(row):
             complete[place] = True
             labels.append(measured)
-        abstained = [document.abstain_probability if known else document.abstained for document in row]
-        utilities = [1 - (probability or 0.0) for probability in abstained]
+        utilities = [1 - abstention(document) for document in row]
         scores.append(udcg(utilities, [document.relevant for document in row]))
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, measure, k, codes) for measure in measures)

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
@@ -33,6 +33,7 @@ from ..features.matching import (
     span_of,
     unit_ranks,
 )
+from ..render.short import first_names
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, plan_conventions
 from ..store.runs import RunStore
@@ -92,8 +93,7 @@ def expected_ids(sample: EvaluationSample) -> list[str]:
 
 def format_ids(ids: Sequence[str]) -> str:
     """The first ids, and how many more there are."""
-    shown = ", ".join(repr(doc_id) for doc_id in ids[:MAX_IDS_SHOWN]) or "none"
-    return shown if len(ids) <= MAX_IDS_SHOWN else f"{shown} and {len(ids) - MAX_IDS_SHOWN} more"
+    return first_names([repr(doc_id) for doc_id in ids], MAX_IDS_SHOWN) or "none"
 
 
 def _queries(ids: Sequence[str], kind: str = "") -> str:
@@ -172,11 +172,21 @@ class Rank(NamedTuple):
     """Whether chunks with other ids cover the expected span."""
 
 
+def is_failed(output: SystemOutputs | None) -> bool:
+    """Whether a system gave no output, or failed."""
+    return output is None or output.error is not None
+
+
+def documents_of(output: SystemOutputs | None) -> list[Document]:
+    """The retrieved documents; none of a failed or missing output."""
+    if output is None or output.error is not None:
+        return []
+    return [hit.doc for hit in output.retrieved]
+
+
 def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs | None, matching: Matching) -> Rank:
     """The first position at which an expected chunk is hit; a failed or missing output has none."""
-    if output is None or output.error is not None:
-        return Rank(None)
-    rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
+    rank, by = first_rank(gold_ranks(expected, documents_of(output)[:DEPTH], matching))
     return Rank(rank, by == "document", by == "span")
 
 
@@ -202,10 +212,9 @@ class GoldFinder:
         if not has_spans(query):
             return units, "exact_id"
         for output in outputs:
-            if output is not None and output.error is None:
-                ranks = unit_ranks(units, [hit.doc for hit in output.retrieved], "exact_id")
-                if any(found.rank is not None for found in ranks):
-                    return units, "exact_id"
+            ranks = unit_ranks(units, documents_of(output), "exact_id")
+            if any(found.rank is not None for found in ranks):
+                return units, "exact_id"
         return units, "id"
 
 
@@ -301,25 +310,13 @@ DIGITS = 4
 _SCALAR_METRICS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
 
 
-@dataclass(frozen=True, slots=True)
-class RankMetrics:
-    """Hit rate at each cut-off and mean reciprocal rank, from the ranks of queries."""
-
-    hit_at_k: Mapping[int, float | None]
-    mrr: float | None
-
-    @classmethod
-    def of(cls, ranks: Sequence[int | None]) -> RankMetrics:
-        """The metrics of these ranks; ``None`` is a miss."""
-        places = np.array(ranks, np.float64)  # NaN for a miss
-        if not len(places):
-            return cls(dict.fromkeys(GOLDEN_CONVENTIONS.k_values), None)
-        hits = {k: float(np.mean(places <= k)) for k in GOLDEN_CONVENTIONS.k_values}
-        return cls(hits, math.fsum(np.nan_to_num(1 / places)) / len(places))
-
-    def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:
-        """The aggregate with its hit rates and MRR replaced by these."""
-        return replace(aggregate, hit_at_k=self.hit_at_k, mrr=self.mrr)
+def with_ranks(aggregate: AggregateMetrics, ranks: Sequence[int | None]) -> AggregateMetrics:
+    """The aggregate with hit rates and MRR from the ranks of queries; ``None`` is a miss."""
+    places = np.array(ranks, np.float64)  # NaN for a miss
+    if not len(places):
+        return replace(aggregate, hit_at_k=dict.fromkeys(GOLDEN_CONVENTIONS.k_values), mrr=None)
+    hits = {k: float(np.mean(places <= k)) for k in GOLDEN_CONVENTIONS.k_values}
+    return replace(aggregate, hit_at_k=hits, mrr=math.fsum(np.nan_to_num(1 / places)) / len(places))
 
 
 def compute_aggregate(
@@ -413,7 +410,7 @@ def aggregate_of(
                 ranks.append(rank_of(gold, output, match))
     if match == "id" and not any(rank.by_span for rank in ranks):
         return aggregate
-    return RankMetrics.of([rank.position for rank in ranks]).put_into(aggregate)
+    return with_ranks(aggregate, [rank.position for rank in ranks])
 
 
 Pair = tuple[EvaluationSample, SystemOutputs | None]
@@ -433,7 +430,7 @@ def compute_metrics(
         for row, (query, output) in enumerate(pairs(repeat)):
             if row == len(failed):
                 failed.append(False)
-            failed[row] |= output is None or output.error is not None
+            failed[row] |= is_failed(output)
             yield query, output
 
     results = _results(counted, repeats, corpus)

@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 from ..core.reduce import Clusters
 from ..core.types import TargetCategory
 from ..errors import BadValueError
 from ..options import PositiveFloat, problem_of
 from ..store.records import RunRecord
-from .analysis import Analysis, compute_comparisons, is_unbounded
+from .analysis import Analysis, compute_comparisons, is_unbounded, with_failures
+from .pairing import Fill
 from .types import ComparisonInput, GuardrailOutcome, GuardrailState, MetricComparison, Verdict
-from .verdicts import ALPHA, FailureCheck, recheck_with_failures, recheck_with_missing
+from .verdicts import ALPHA, recheck_with_failures, recheck_with_missing
 
 Losses = tuple[float, float]
 """The bounds of how much worse the second run is: the least and the most."""
@@ -93,7 +95,7 @@ def _check_guardrail(
     outcome = _decide(outcome, losses)
     if outcome.state == "inconclusive":
         return outcome if losses is None else replace(outcome, n_needed=_needed(analysis, losses[1]))
-    reason = _failure_reason(analysis, outcome, losses)
+    reason = _failure_reason(analysis, outcome)
     return replace(outcome, state="inconclusive", reason=reason) if reason else outcome
 
 
@@ -124,23 +126,22 @@ def _decide(outcome: GuardrailOutcome, losses: Losses | None) -> GuardrailOutcom
     return replace(outcome, state=state, least=least, most=most)
 
 
-def _failure_reason(analysis: Analysis, outcome: GuardrailOutcome, losses: Losses | None) -> str:
+def _failure_reason(analysis: Analysis, outcome: GuardrailOutcome) -> str:
     """Why failures make a state uncertain; empty where it is the same with all of them."""
     (given,) = analysis.inputs
+    analyse = partial(Analysis, clusters=analysis.clusters, seed=analysis.seed)
     changed: list[Analysis] = []
     if given.pair.measure_failures:
         if not given.pair.can_fill:
             return "what failed measurements could change is unknown"
-        changed += [Analysis([given], analysis.clusters, seed=analysis.seed, fill="low")]
-        changed += [Analysis([given], analysis.clusters, seed=analysis.seed, fill="high")]
+        changed = [analyse([given], fill=fill) for fill in get_args(Fill)]
     for recheck in (recheck_with_missing, recheck_with_failures):
-        check: FailureCheck | None = recheck(given, _AS_VERDICT[outcome.state])
+        check = recheck(given, _AS_VERDICT[outcome.state])
         if check is None:
             continue
         if check.change is None:
             return _FAILURES
-        counted = replace(given, read=partial(check.change, given.pair))
-        changed.append(Analysis([counted], analysis.clusters, seed=analysis.seed))
+        changed.append(analyse([with_failures(given, check)]))
     states = [_decide(outcome, _bounds(looked)).state for looked in changed]
     return "" if all(state == outcome.state for state in states) else _FAILURES
 

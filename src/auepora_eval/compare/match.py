@@ -26,10 +26,10 @@ from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.runs import RunStore
 from ..text.scripts import auto_tokens
 from .chunks import ChunkChange
-from .golden import evaluate_pairs
+from .golden import documents_of, evaluate_pairs
 from .pairing import find_metric, result_match
 from .stores import TEXT_MATCHES, RunOutputs, run_outputs
-from .types import ComparisonInput, MetricComparison, run_labels
+from .types import ComparisonInput, MetricComparison, join_notes, run_labels
 
 NO_OTHER_WAY = "compare recall_doc, spans, or the golden queries"
 """What to do where a metric compares ids, and they do not meet."""
@@ -211,9 +211,7 @@ def measure_coverage(run: RunOutputs, match: Match, k: int | None) -> Coverage:
     characters: list[int] = []
     chunks = 0
     for sample, output in run.pairs():
-        documents: list[Document] = []
-        if output is not None and output.error is None:
-            documents = [item.doc for item in output.retrieved[:k]]
+        documents = documents_of(output)[:k]
         covered.append(_covered_gold(sample, documents, match))
         chunks += len(documents)
         words += [len(auto_tokens(doc.text)) for doc in documents if doc.text]
@@ -267,8 +265,9 @@ def check_coverage(given: ComparisonInput, found: MetricComparison) -> MetricCom
         f"'{found.verdict}' is not certain: the chunks of the runs differ, and the covered proportion of the gold "
         f"changed by {given.covered:+.4f}"
     )
-    notes = note if found.note is None else f"{note}; {found.note}"
-    return replace(found, verdict="inconclusive", doubt="covered_proportion", note=notes, negligible=False)
+    return replace(
+        found, verdict="inconclusive", doubt="covered_proportion", note=join_notes(note, found.note), negligible=False
+    )
 
 
 def covered_difference(pair: Sequence[Coverage], rows: Sequence[Ints]) -> float:

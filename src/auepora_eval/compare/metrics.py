@@ -10,6 +10,7 @@ from itertools import chain, combinations, islice
 import numpy as np
 
 from ..core.conventions import Match, Signature
+from ..core.grouping import group_pairs
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.results import Results, display_name, metric_labels, registered_name, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
@@ -70,12 +71,11 @@ class RunResults:
     def __init__(self, store: RunStore, record: RunRecord) -> None:
         """A run without any result is refused."""
         self.record = record
-        self.results: dict[str, list[MetricResult]] = {}
         self._store = store
         self._kept = lru_cache(kept_results(record.num_samples))(self._read)
         self.judged_until = metrics_judged_until(store, record)
-        for result in result_summaries(store, record.run_id, every_signature=True):
-            self.results.setdefault(result.name, []).append(result)
+        summaries = result_summaries(store, record.run_id, every_signature=True)
+        self.results = group_pairs((result.name, result) for result in summaries)
         if not self.results:
             raise BadValueError(
                 f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score "
@@ -196,10 +196,13 @@ def primary_metrics(
     if chosen is not None:
         require_known(chosen, names)
         return set(chosen)
-    for record in records:
-        if planned := record.plan.get("primary"):
-            return set(planned)
-    return set(names).difference(guardrails)
+    planned = planned_primary(records)
+    return set(planned) if planned else set(names).difference(guardrails)
+
+
+def planned_primary(records: Iterable[RunRecord]) -> Sequence[str]:
+    """The primary metrics of the first plan that names any; empty where none does."""
+    return next((record.plan["primary"] for record in records if record.plan.get("primary")), ())
 
 
 def pair_metrics(
@@ -425,9 +428,7 @@ def _two_stage_comparison(
         if not stage and scores.with_reason(NOT_JUDGED).any():
             return "one of the runs is judged in part, without a draw of two-stage judging"
         columns.append(scores.values)
-        found = scores.values
-        if stage:
-            found = np.array(stage["predictions"], dtype=np.float64)[shared.rows[number]]
+        found = np.array(stage["predictions"], dtype=np.float64)[shared.rows[number]] if stage else scores.values
         predictions.append(found)
         outside |= np.isnan(found)
     known = ~np.isnan(columns[0]) & ~np.isnan(columns[1])
@@ -458,10 +459,11 @@ def _sequential_comparison(
 
 def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
-    labels, partly = run_labels(max(pair) + 1), []
-    for run, result in zip(pair, results, strict=True):
-        if NOT_JUDGED in result.details.reasons("skipped"):
-            partly.append(f"{result.details.num_scored} samples in {labels[run]}")
+    labels = run_labels(max(pair) + 1)
+    details = [(labels[run], result.details) for run, result in zip(pair, results, strict=True)]
+    partly = [
+        f"{found.num_scored} samples in {label}" for label, found in details if NOT_JUDGED in found.reasons("skipped")
+    ]
     if not partly:
         return None
     return (
@@ -709,10 +711,7 @@ def rank_shared_metrics(
     for each in results[:-1]:
         keys = {_shared_key(result) for result in each}
         shared = [result for result in shared if _shared_key(result) in keys]
-    if primary is None:
-        planned = [record.plan["primary"] for record in reversed(records) if record.plan.get("primary")]
-        primary = next(iter(planned), ())
-    ranked = rank_metrics(records[-1], shared, primary)
+    ranked = rank_metrics(records[-1], shared, planned_primary(reversed(records)) if primary is None else primary)
     by_run = {record.run_id: each for record, each in zip(records, results, strict=True)}
     equal = {name for _, name in equal_metrics(records, by_run)}
     return sorted(ranked, key=equal.__contains__)
@@ -759,13 +758,10 @@ def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection
 
 def size_notes(listed: Sequence[MetricResult | None]) -> Iterator[str]:
     """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
-    sizes: dict[str, set[int]] = {}
-    for result in listed:
-        if result is not None:
-            sizes.setdefault(result.name, set()).add(result.details.num_samples)
+    sizes = group_pairs((result.name, result.details.num_samples) for result in listed if result is not None)
     for result in listed:
         note = ""
-        if result is not None and len(sizes[result.name]) > 1:
+        if result is not None and len(set(sizes[result.name])) > 1:
             note = f"n = {result.details.num_samples:,}"
         yield note
 

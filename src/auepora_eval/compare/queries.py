@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from ..core.scores import Status
@@ -32,20 +33,21 @@ from .golden import (
     GoldFinder,
     Pair,
     Rank,
-    RankMetrics,
     SharedQueries,
     aggregate_metrics,
     compute_metrics,
     expected_ids,
     format_ids,
     golden_queries,
+    is_failed,
     known_queries,
     rank_of,
+    with_ranks,
 )
 from .match import ComparisonMatch, comparison_match, matched_results
 from .metrics import SharedMetricScores, main_metric
 from .stores import TEXT_MATCHES, RunOutputs, changed_config_keys, chunker_versions, run_outputs
-from .types import AggregateMetrics, ComparisonKind, QueryComparison
+from .types import AggregateMetrics, ComparisonKind, QueryComparison, join_notes
 
 ChunkerVersionMatch = Literal["exact", "fallback_doc_span", "fallback_text", "fallback_document"]
 _LONGEST_ERROR = 120
@@ -65,8 +67,9 @@ class QueryComparisons:
     """Queries of both runs without an expected chunk; they are not compared."""
     without_place: int
     """Queries that cannot be compared: chunks changed, and their expected passages or documents are unknown."""
-    ranks_a: RankMetrics
-    ranks_b: RankMetrics
+    ranks_a: AggregateMetrics
+    """Hit rates and MRR by the ranks of ``per_query``, and no other metric."""
+    ranks_b: AggregateMetrics
     aggregate_a: AggregateMetrics
     """The metrics over the queries of both runs, with the expected chunks that both runs are compared with."""
     aggregate_b: AggregateMetrics
@@ -164,7 +167,7 @@ def compare_run_outputs(
     a, b = run_a.record, run_b.record
     notes: list[str] = []
     if golden is None:
-        notes += [*_changed_expectations(run_a, run_b), *_changed_questions(run_a, run_b)]
+        notes += _dataset_notes(run_a, run_b)
     else:
         known = run_a.positions().keys() | run_b.positions().keys()
         golden, more_notes = known_queries(golden, known, where=f"{a.run_id} or {b.run_id}")
@@ -177,9 +180,8 @@ def compare_run_outputs(
             f"{b.run_id} has {format_ids(only_b)}; "
             "do the two belong together?"
         )
-    for name, alone in zip("AB", both.only, strict=True):
-        if alone:
-            notes.append(f"in {name} only, and left out: {format_ids(alone)}")
+    alone = [(name, ids) for name, ids in zip("AB", both.only, strict=True) if ids]
+    notes += [f"in {name} only, and left out: {format_ids(ids)}" for name, ids in alone]
     if answers is not None and golden is None and a.fingerprint == b.fingerprint:
         chunks = answers.chunks(a, b, b)
     else:
@@ -195,8 +197,9 @@ def compare_run_outputs(
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     finder, places = _gold_finder(way, both, b_first=golden is None and a.fingerprint != b.fingerprint)
     ranked = _rank_queries(both, finder, _causes_note(changed_config_keys(a, b)))
-    ranks = [RankMetrics.of(rank) for rank in ranked.ranks]
-    aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
+    counted = [aggregate_metrics({}, len(both), failed) for failed in ranked.failed]
+    ranks_a, ranks_b = (with_ranks(own, ranks) for own, ranks in zip(counted, ranked.ranks, strict=True))
+    aggregate_a, aggregate_b = counted
     if aggregates:
         # The gold is replaced by known locations where documents can be compared, and ids cannot.
         moved = None if change is None or change.parents_known else places
@@ -205,7 +208,8 @@ def compare_run_outputs(
             for side, run in enumerate(both.runs)
         )
         if change is not None or ranked.has_spans or way.match != "id":
-            aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
+            aggregate_a = with_ranks(aggregate_a, ranked.ranks[0])
+            aggregate_b = with_ranks(aggregate_b, ranked.ranks[1])
     notes += way.notes
     if change is None:
         notes += _id_notes(a, b, chunks.ids)
@@ -218,9 +222,10 @@ def compare_run_outputs(
         notes += _place_notes(places, ranked.unlocated)
     elif way.problem is not None:
         notes.append(f"{change.description}, so there is nothing to match by: {way.problem}")
-    for name, run in (("A", run_a), ("B", run_b)):
-        if run.repeats > 1:
-            notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
+    repeated = [(name, run.repeats) for name, run in (("A", run_a), ("B", run_b)) if run.repeats > 1]
+    notes += [
+        f"run {name} answered {times} times; queries are compared by its first answers" for name, times in repeated
+    ]
     return QueryComparisons(
         per_query=ranked.comparisons,
         chunker_version_match=_version_match(way, is_changed=change is not None),
@@ -228,8 +233,8 @@ def compare_run_outputs(
         only_in_b=len(both.only[1]),
         without_expected_chunk=ranked.without_expected,
         without_place=len(ranked.unlocated),
-        ranks_a=ranks[0],
-        ranks_b=ranks[1],
+        ranks_a=ranks_a,
+        ranks_b=ranks_b,
         aggregate_a=aggregate_a,
         aggregate_b=aggregate_b,
         notes=notes,
@@ -294,29 +299,23 @@ def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _
     ranked = _RankedQueries()
     for query, *outputs in queries.rows():
         own, (gold, matching) = gold_units(query), finder.find(query, [*outputs[0], *outputs[1]])
-        answered = [[_answered(output) for output in repeats] for repeats in outputs]
-        for side, repeats in enumerate(answered):
-            ranked.failed[side] += None in repeats
+        for side, repeats in enumerate(outputs):
+            ranked.failed[side] += any(is_failed(output) for output in repeats)
         ranked.has_spans |= has_spans(query)
         if not own:
             ranked.without_expected += 1
         elif not gold:
             ranked.unlocated.append(query.sample_id)
         else:
-            ranks_a, ranks_b = ([rank_of(gold, output, matching) for output in repeats] for repeats in outputs)
-            for listed, ranks in zip(ranked.ranks, (ranks_a, ranks_b), strict=True):
+            first_ranks = []
+            for listed, repeats in zip(ranked.ranks, outputs, strict=True):
+                ranks = [rank_of(gold, output, matching) for output in repeats]
                 listed += [rank.position for rank in ranks]
-            notes = [
-                f"failed in {run}: {_failure(repeats[0])}"
-                for run, repeats, kept in zip("AB", outputs, answered, strict=True)
-                if kept[0] is None
-            ]
-            ranked.comparisons.append(_comparison(query.sample_id, ranks_a[0], ranks_b[0], notes, because))
+                first_ranks.append(ranks[0])
+            firsts = zip("AB", outputs, strict=True)
+            notes = [f"failed in {run}: {_failure(first)}" for run, (first, *_) in firsts if is_failed(first)]
+            ranked.comparisons.append(_comparison(query.sample_id, first_ranks, notes, because))
     return ranked
-
-
-def _answered(output: SystemOutputs | None) -> SystemOutputs | None:
-    return None if output is None or output.error is not None else output
 
 
 def _failure(output: SystemOutputs | None) -> str:
@@ -327,20 +326,21 @@ def _failure(output: SystemOutputs | None) -> str:
     return error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…"
 
 
-def _comparison(query_id: str, a: Rank, b: Rank, notes: list[str], because: str) -> QueryComparison:
+def _comparison(query_id: str, ranks: Sequence[Rank], notes: list[str], because: str) -> QueryComparison:
+    a, b = ranks
     kind = comparison_kind(a.position, b.position)
     if a.document_only or b.document_only:
         notes.append("document only")
     if because and kind is not ComparisonKind.DRAW:
         notes.append(because)
-    return QueryComparison(query_id, kind, a.position, b.position, "; ".join(notes) or None)
+    return QueryComparison(query_id, kind, a.position, b.position, join_notes(*notes))
 
 
 def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, repeat: int) -> Iterator[Pair]:
     """Each query with its output in one of the runs; with ``places``, its gold is at the locations."""
     for query, output in zip(queries, queries.outputs(side, repeat), strict=True):
         if places is not None and gold_units(query):
-            docs = [passage for location in places.expected(query) for passage in location.passages]
+            docs = list(chain.from_iterable(location.passages for location in places.expected(query)))
             query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
         yield query, output
 
@@ -365,31 +365,24 @@ def _id_notes(record_a: RunRecord, record_b: RunRecord, counts: SameIds) -> list
     return notes
 
 
-def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
-    """Which queries expect other chunks in the two runs' datasets."""
+def _dataset_notes(run_a: RunOutputs, run_b: RunOutputs) -> Iterator[str]:
+    """Which queries expect other chunks, or have another question or reference answer, in the two runs' datasets."""
     if run_a.record.fingerprint == run_b.record.fingerprint:
-        return []
-    before = {sample.sample_id: set(expected_ids(sample)) for sample in run_a.samples}
-    after = {sample.sample_id: set(expected_ids(sample)) for sample in run_b.samples}
-    changed = [query for query, expected in after.items() if query in before and before[query] != expected]
-    if not changed:
-        return []
-    return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"]
-
-
-def _changed_questions(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
-    """Which samples have another question or reference answer in the two runs' datasets."""
-    if run_a.record.fingerprint == run_b.record.fingerprint:
-        return []
+        return
     before = {sample.sample_id: sample for sample in run_a.samples}
-    changed = []
-    for sample in run_b.samples:
-        old = before.get(sample.sample_id)
-        if old is not None and (old.query, old.reference_answer) != (sample.query, sample.reference_answer):
-            changed.append(sample.sample_id)
-    if not changed:
-        return []
-    return [f"question or reference answer changed between A and B: {format_ids(changed)}; each run has its own scores"]
+    shared = [sample for sample in run_b.samples if sample.sample_id in before]
+    changed = [new.sample_id for new in shared if set(expected_ids(new)) != set(expected_ids(before[new.sample_id]))]
+    if changed:
+        yield f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"
+    changed = [new.sample_id for new in shared if _asked(new) != _asked(before[new.sample_id])]
+    if changed:
+        yield (
+            f"question or reference answer changed between A and B: {format_ids(changed)}; each run has its own scores"
+        )
+
+
+def _asked(sample: EvaluationSample) -> tuple[str, object]:
+    return sample.query, sample.reference_answer
 
 
 def _place_notes(places: ChunkLocations, unlocated: Sequence[str]) -> Iterator[str]:
@@ -582,13 +575,13 @@ def _score_changes(
 ) -> dict[str, _ScoreChange]:
     """The samples whose score differs, by their ids."""
     places = {sample_id: place for place, sample_id in enumerate(ids_a)}
+    if places.keys().isdisjoint(ids_b):
+        raise BadValueError("the two runs have no sample in common, so there is nothing to explain")
     found: dict[str, _ScoreChange] = {}
-    common = 0
     for place_b, sample_id in enumerate(ids_b):
         place_a = places.get(sample_id)
         if place_a is None:
             continue
-        common += 1
         a, b = scored.first[place_a], scored.second[place_b]
         if a is not None and b is not None:
             gain = (b - a) if scored.higher_is_better else (a - b)
@@ -603,8 +596,6 @@ def _score_changes(
             continue
         if gain < 0 or not worse_only:
             found[sample_id] = _ScoreChange(sample_id, a, b, gain < 0)
-    if not common:
-        raise BadValueError("the two runs have no sample in common, so there is nothing to explain")
     return found
 
 
@@ -619,19 +610,18 @@ def _explain(change: _ScoreChange, output_a: QueryOutput, output_b: QueryOutput,
     return QueryChange(
         change.sample_id,
         cause,
-        change.a,
-        change.b,
-        None if output_a.gold is None else output_a.gold.first,
-        None if output_b.gold is None else output_b.gold.first,
-        detail,
+        a_score=change.a,
+        b_score=change.b,
+        a_rank=output_a.first_gold_rank,
+        b_rank=output_b.first_gold_rank,
+        detail=detail,
     )
 
 
 def _detail(cause: Cause, before: QueryOutput, after: QueryOutput, better: str, worse: str) -> str:
     """The cause as a sentence that is true whichever run came first."""
     documents = len(after.context or ())
-    first = None if before.gold is None else before.gold.first
-    now = None if after.gold is None else after.gold.first
+    first, now = before.first_gold_rank, after.first_gold_rank
     match cause:
         case Cause.FAILED:
             proportion = "" if after.failed == 1 else f" {after.failed:.0%} of the times it was asked"

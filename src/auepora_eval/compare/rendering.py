@@ -55,8 +55,14 @@ def no_link(name: str) -> str:
 
 # --- numbers and verdicts as text ------------------------------------------------------------------------------------
 
-_SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?"}
-_TONES: dict[str, Tone] = {"better": "good", "worse": "bad", "equal": "", "inconclusive": "open"}
+_SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?", "within_margin": "="}
+_TONES: dict[str, Tone] = {
+    "better": "good",
+    "worse": "bad",
+    "equal": "",
+    "inconclusive": "open",
+    "within_margin": "good",
+}
 
 
 def signed(value: float | None) -> str:
@@ -278,6 +284,7 @@ _KINDS = {
     ComparisonKind.LOSS: "Losses: further down in B",
     ComparisonKind.WIN: "Wins: found in B only, or further up",
 }
+_PLURALS = {ComparisonKind.LOSS: "losses"}
 _LEFT_OUT = {
     "only_in_a": "in A only",
     "only_in_b": "in B only",
@@ -298,15 +305,10 @@ def aggregates_table(report: CompareReport) -> Table:
     values.append(("MRR", a.mrr, b.mrr))
     values += [(f"recall@{k} of documents", a.recall_at_k_doc[k], b.recall_at_k_doc.get(k)) for k in a.recall_at_k_doc]
     values += [(title, getattr(a, name), getattr(b, name)) for name, title in _AGGREGATES.items()]
-    rows: list[Row] = [
-        [
-            name,
-            value_text(first),
-            value_text(second),
-            signed(None if first is None or second is None else second - first),
-        ]
-        for name, first, second in values
-    ]
+    rows: list[Row] = []
+    for name, first, second in values:
+        difference = None if first is None or second is None else second - first
+        rows.append([name, value_text(first), value_text(second), signed(difference)])
     rows.append(["queries", str(a.total_queries), str(b.total_queries), ""])
     rows.append(["failed queries", str(a.failed_queries), str(b.failed_queries), ""])
     return simple_table([TableColumn(""), *(TableColumn(title, number=True) for title in ("A", "B", "B − A"))], rows)
@@ -330,13 +332,9 @@ def failure_notes(report: CompareReport) -> list[str]:
 def kinds_sentence(report: CompareReport) -> str:
     """How many golden queries there are of each kind, and how many were not compared."""
     counted = Counter(query.kind for query in report.per_query)
-    kinds = ", ".join(f"{counted[kind]:,} {_plural(kind.value.lower(), counted[kind])}" for kind in ComparisonKind)
+    kinds = ", ".join(pluralize(counted[kind], kind.value.lower(), _PLURALS.get(kind)) for kind in ComparisonKind)
     left = [f"{count:,} {what}" for key, what in _LEFT_OUT.items() if (count := report.deltas.get(key))]
     return f"{kinds}." + (f" Not compared: {', '.join(left)}." if left else "")
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}es" if word.endswith("s") else f"{word}s"
 
 
 def query_details(report: CompareReport, *, limit: int, href: Link = no_link) -> list[Details]:
@@ -392,9 +390,11 @@ def split_table(splits: Sequence[MetricSplit]) -> Table:
             split.label or split.name,
             value_text(split.a),
             value_text(split.b),
-            *[_part_cell(part) for part in (split.delta, split.retrieval, split.generation)],
+            _part_cell(split.delta),
+            _part_cell(split.retrieval),
+            _part_cell(split.generation),
             f"{split.n:,}",
-            f"{split.left_out:,}" if split.left_out else "",
+            f"{split.left_out:,}".removeprefix("0"),
         ]
         for split in splits
     ]
@@ -448,10 +448,8 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
     verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
     total = len(primary) + len(board.refused_primary)
     of_all = "metric" if total == len(board.metrics) + len(board.refused) else "primary metric"
-    a, b = (
-        label if name == run_id else f"{label} ({name})"
-        for label, name, run_id in zip(board.labels, board.names, board.run_ids, strict=True)
-    )
+    runs = zip(board.labels, board.names, board.run_ids, strict=True)
+    a, b = (_with_brackets(label, name, is_wanted=name != run_id) for label, name, run_id in runs)
     refused = ""
     if board.refused_primary:
         listed = first_names([board.metric_label(name) for name in board.refused_primary], 5)
@@ -461,6 +459,10 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
     first = f"{sentence}; {change}." if change else f"{sentence}."
     against_it = _losses_sentence(board, main)
     return ComparisonSummary(f"{first} {against_it}".rstrip(), _pair_outcome(board, counts))
+
+
+def _with_brackets(text: str, inner: str, *, is_wanted: bool) -> str:
+    return f"{text} ({inner})" if is_wanted else text
 
 
 def _pair_outcome(board: Leaderboard, counts: Mapping[str, int]) -> Literal["better", "worse", "open"]:
@@ -497,11 +499,9 @@ def guardrails_table(board: Leaderboard) -> list[Block]:
     """A row for each guardrail with its bounds; empty without guardrails."""
     if not board.guardrails:
         return []
-    tones: dict[str, Tone] = {"within_margin": "good", "worse": "bad", "inconclusive": "open"}
-    signs = {"within_margin": "=", "worse": "▼", "inconclusive": "?"}
     rows: list[Row] = []
     for guardrail in board.guardrails:
-        state = Cell(guardrail.state.replace("_", " "), tone=tones[guardrail.state], sign=signs[guardrail.state])
+        state = Cell(guardrail.state.replace("_", " "), tone=_TONES[guardrail.state], sign=_SIGNS[guardrail.state])
         name = Cell(board.metric_label(guardrail.metric), note=guardrail.reason)
         loss = f"{signed(guardrail.least)} to {signed(guardrail.most)}" if guardrail.least is not None else "n/a"
         needed = f"{guardrail.n_needed:,}" if guardrail.n_needed else ""
@@ -517,10 +517,8 @@ def count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
     """How many metrics have each verdict; one that a longer list alone raised is not better."""
     counts = dict.fromkeys(("better", "worse", "equal", _LONGER, "inconclusive"), 0)
     for comparison in primary:
-        verdict: str = comparison.verdict
-        if verdict == "better" and comparison.longer_list is not None:
-            verdict = _LONGER
-        counts[verdict] += 1
+        is_longer = comparison.verdict == "better" and comparison.longer_list is not None
+        counts[_LONGER if is_longer else comparison.verdict] += 1
     return counts
 
 
@@ -557,10 +555,8 @@ def comparison_page(
     ``report`` has the golden queries, ``changes`` is what ``explain_changes`` found by the metric ``judged_by``.
     At most ``limit`` queries of a kind are listed.
     """
-    names = [
-        run_id if name == run_id else f"{name} ({run_id})"
-        for name, run_id in zip(board.names, board.run_ids, strict=True)
-    ]
+    runs = zip(board.names, board.run_ids, strict=True)
+    names = [_with_brackets(name, run_id, is_wanted=name != run_id) for name, run_id in runs]
     two = len(names) == 2
     title = f"{names[1]} against {names[0]}" if two else f"{len(names)} runs against each other"
     sections = [ReportSection("runs", "Runs", [DefinitionList(list(zip(board.labels, names, strict=True)))])]

@@ -118,10 +118,27 @@ class LeaderboardMetric:
         """Each pair of runs of which the first is significantly better."""
         return [found for pair in self.pairs if (found := pair.better_and_worse) is not None]
 
+    @property
+    def has_value(self) -> bool:
+        """Whether any run has a value."""
+        return any(value is not None for value in self.values)
+
     def unbeaten(self) -> list[int]:
         """The indices of the runs that no other run is significantly better than."""
         beaten = {worse for _, worse in self.wins}
         return [run for run in self.ranking if run not in beaten and self.values[run] is not None]
+
+    def to_dict(self, run_ids: Sequence[str]) -> dict[str, Any]:
+        """The entry of the leaderboard document, without the name."""
+        named = [(run_ids[pair.first], run_ids[pair.second], pair.comparison.to_dict()) for pair in self.pairs]
+        return {
+            "target": self.target,
+            "primary": self.primary,
+            "values": list(self.values),
+            "ranking": [run_ids[run] for run in self.ranking],
+            "unbeaten": [run_ids[run] for run in self.unbeaten()],
+            "pairs": [{"run_a": first, "run_b": second, **comparison} for first, second, comparison in named],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +176,7 @@ class Leaderboard(ComparisonFindings):
     @property
     def valued(self) -> list[LeaderboardMetric]:
         """The metrics in which a run has a value, the main one first."""
-        valued = [metric for metric in self.metrics if any(value is not None for value in metric.values)]
+        valued = [metric for metric in self.metrics if metric.has_value]
         places = {name: place for place, name in enumerate(self.ranked)}
         return sorted(valued, key=lambda metric: places.get(metric.name, len(places)))
 
@@ -187,24 +204,7 @@ class Leaderboard(ComparisonFindings):
                 for run_id, name, missing in zip(self.run_ids, self.names, self.missing, strict=True)
             ],
             "samples": self.samples,
-            "metrics": {
-                metric.name: {
-                    "target": metric.target,
-                    "primary": metric.primary,
-                    "values": list(metric.values),
-                    "ranking": [self.run_ids[run] for run in metric.ranking],
-                    "unbeaten": [self.run_ids[run] for run in metric.unbeaten()],
-                    "pairs": [
-                        {
-                            "run_a": self.run_ids[pair.first],
-                            "run_b": self.run_ids[pair.second],
-                            **pair.comparison.to_dict(),
-                        }
-                        for pair in metric.pairs
-                    ],
-                }
-                for metric in self.metrics
-            },
+            "metrics": {metric.name: metric.to_dict(self.run_ids) for metric in self.metrics},
             "refused": dict(self.refused),
             **({"notes": list(self.notes)} if self.notes else {}),
             **({} if self.register is None else {"register": self.register.to_dict()}),
@@ -341,7 +341,8 @@ def _rival_inputs(
 
     They share the error rate of the primary metrics, and are not shown. The notes name runs that cannot be compared.
     """
-    others = {rival.run_id: rival for rival in itertools.chain.from_iterable(run.others for run in picked)}
+    listed = itertools.chain.from_iterable(run.others for run in picked)
+    others = {rival.run_id: rival for rival in listed}
     names = [given.name for given in built.inputs if given.primary]
     if not others or not names:
         return [], []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from ..core.grouping import group_pairs
 from ..features.matching import MATCH_WORDS
 from ..render.blocks import Block, Cell, DefinitionList, Prose, Row, Table, TableColumn, simple_table
 from ..render.short import (
@@ -103,16 +104,17 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     counts["not compared"] = len(board.refused_primary)
     verdicts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     total = sum(counts.values())
-    states: dict[str, list[str]] = {"worse": [], "inconclusive": [], "within_margin": []}
-    for guardrail in board.guardrails:
-        states[guardrail.state].append(board.metric_label(guardrail.metric))
+    states = group_pairs((guardrail.state, board.metric_label(guardrail.metric)) for guardrail in board.guardrails)
     against = {
-        "guardrail worse": states["worse"],
-        "guardrail inconclusive": states["inconclusive"],
+        "guardrail worse": states.get("worse", []),
+        "guardrail inconclusive": states.get("inconclusive", []),
         "worse and not primary": [board.metric_label(name) for name in board.fallen],
     }
     listed = [f"{what}: {first_names(names, 1)}" for what, names in against.items() if names]
-    sentence = f"{word}: B against A on {total} primary metric{'s' * (total != 1)}: {verdicts}"
+    metrics = f"{total} primary metric{'s' * (total != 1)}"
+    sentence = f"{word}: B against A on {metrics}: {verdicts}"
+    if 0 < counts.get(summary.outcome, 0) < total:
+        sentence = f"{word} on {counts[summary.outcome]} of {metrics}: B against A: {verdicts}"
     return "; ".join([sentence, *problems, *listed])
 
 
@@ -155,9 +157,7 @@ def _run_row(board: Leaderboard, run: int, metrics: Sequence[LeaderboardMetric])
 
 def _runs_text(board: Leaderboard) -> str:
     """The runs by name, or by id where names are equal, and the number of samples."""
-    named = board.names
-    if len(set(named)) < len(named):
-        named = board.run_ids
+    named = board.names if len(set(board.names)) == len(board.names) else board.run_ids
     listed = ", ".join(f"{label} {name}" for label, name in zip(board.labels, named, strict=True))
     return f"{listed}; {board.samples:,} samples"
 

@@ -280,13 +280,11 @@ def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun
     found: list[PickedRun] = []
     for place, record in enumerate(records):
         sweep = sweep_of_run(record)
-        if sweep is None or any(other.fingerprint != record.fingerprint for other in records):
+        is_one_dataset = all(other.fingerprint == record.fingerprint for other in records)
+        if sweep is None or record.plan[SWEEP]["place"] == sweep.baseline or not is_one_dataset:
             continue
-        if record.plan[SWEEP]["place"] == sweep.baseline:
-            continue
-        others = [run for run in sweep_runs(store, sweep) if run is not None and run.run_id not in compared]
-        finished = [run for run in others if run.status is RunStatus.FINISHED]
-        found.append(PickedRun(place, sweep, tuple(finished)))
+        finished = [run for run in sweep_runs(store, sweep) if run is not None and run.status is RunStatus.FINISHED]
+        found.append(PickedRun(place, sweep, tuple(run for run in finished if run.run_id not in compared)))
     return found
 
 

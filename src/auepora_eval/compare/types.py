@@ -72,6 +72,11 @@ def run_labels(count: int) -> list[str]:
     return [*ascii_uppercase[:count], *(str(number) for number in range(27, count + 1))]
 
 
+def join_notes(*notes: str | None) -> str | None:
+    """Notes as one text; ``None`` without any."""
+    return "; ".join(filter(None, notes)) or None
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateMetrics:
     """The golden-query metrics of one run; ``None`` where no query enters one."""
@@ -202,8 +207,8 @@ class MetricComparison:
             values["interval_under_skew"] = None
         for key in ("sequential", "two_stage", "match", "longer_list", "interval_under_skew", "ratio"):
             found = values.pop(key)
-            values |= {} if found is None else {key: to_json_value(found)}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+            values |= {} if found is None else {key: found}
+        return {key: to_json_value(value) for key, value in values.items()}
 
     def to_row(self) -> dict[str, Any]:
         """The row of a table: ``low`` and ``high`` for the interval, ``worst`` and ``best`` for the bounds."""
@@ -407,7 +412,11 @@ _METRIC_COLUMNS: dict[str, ColumnKind] = {
 def _metric_columns(report: CompareReport) -> dict[str, FrameColumn]:
     rows = [metric.to_row() for metric in report.metrics]
     rows += [{"metric": name, "note": f"not compared: {why}"} for name, why in report.refused.items()]
-    return {name: FrameColumn(kind, [row.get(name) for row in rows]) for name, kind in _METRIC_COLUMNS.items()}
+    return {name: FrameColumn(kind, _values_of(rows, name)) for name, kind in _METRIC_COLUMNS.items()}
+
+
+def _values_of(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    return [row.get(name) for row in rows]
 
 
 def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
@@ -418,7 +427,8 @@ def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
         "b_hit_rank": "count",
         "note": "text",
     }
-    return {name: FrameColumn(kind, [getattr(query, name) for query in queries]) for name, kind in columns.items()}
+    rows = [asdict(query) for query in queries]
+    return {name: FrameColumn(kind, _values_of(rows, name)) for name, kind in columns.items()}
 
 
 # --- the input of a comparison: one metric of two runs ---------------------------------------------------------------

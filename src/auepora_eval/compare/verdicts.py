@@ -130,9 +130,9 @@ def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
     An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
     how bad it is; without, nothing would.
     """
-    for result in results:
-        if result.defined and result.target not in _NO_QUALITY and registered_name(result) not in _NO_BASIS:
-            return None
+    defined = (result for result in results if result.defined and result.target not in _NO_QUALITY)
+    if any(registered_name(result) not in _NO_BASIS for result in defined):
+        return None
     return (
         "no verdict by word overlap with the question alone: no metric of these runs rests on gold or a judge; "
         "`auepora validate` tells how to get there"

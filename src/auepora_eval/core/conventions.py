@@ -25,7 +25,14 @@ ID_PRESETS = frozenset({"trec", "paper", "paper-positives", "client"})
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """One frozen set of definitions. ``Conventions.of("trec", min_relevance=2)`` starts from a preset."""
+    """One frozen set of definitions. ``Conventions.of("trec", min_relevance=2)`` starts from a preset.
+
+    Example:
+        >>> Conventions.of("trec", min_relevance=2).ap
+        'gold'
+        >>> evaluate(samples, outputs, ["map"], conventions="trec")[0].signature
+        'map|ap:gold|empty:judged|missing:skip|v1'
+    """
 
     name: str = "auepora"
     ap: Literal["hits", "capped", "gold"] = "hits"
@@ -234,6 +241,8 @@ class SignatureOption:
     """Another attribute, and the value of it with which this one is shown."""
     words: Mapping[Any, str] = field(default_factory=dict)
     """Texts for some of the values, ``None`` included."""
+    last: bool = False
+    """Whether it comes after the options of subclasses."""
     write: Callable[[Any], str] = signature_text
     """Writes all other values: numbers in their shortest form, booleans as yes and no, lists with commas."""
 

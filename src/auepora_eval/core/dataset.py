@@ -11,7 +11,18 @@ __all__ = ["EvaluationDataset", "InMemoryDataset", "LazyDataset"]
 
 
 class EvaluationDataset(ABC):
-    """A collection of samples with a name and a length."""
+    """A collection of samples with a name and a length.
+
+    Example:
+        >>> class Numbered(EvaluationDataset):
+        ...     name = "numbered"
+        ...     def __iter__(self):
+        ...         return (EvaluationSample(str(number), "Why?") for number in range(len(self)))
+        ...     def __len__(self):
+        ...         return 3
+        >>> [sample.sample_id for sample in Numbered()]
+        ['0', '1', '2']
+    """
 
     @abstractmethod
     def __iter__(self) -> Iterator[EvaluationSample]:
@@ -28,7 +39,12 @@ class EvaluationDataset(ABC):
 
 
 class InMemoryDataset(EvaluationDataset):
-    """A dataset that is a list."""
+    """A dataset that is a list.
+
+    Example:
+        >>> len(InMemoryDataset("two", samples))
+        2
+    """
 
     def __init__(self, name: str, samples: list[EvaluationSample]) -> None:
         self._name = name
@@ -50,6 +66,11 @@ class LazyDataset(EvaluationDataset):
     """A dataset that is produced on every iteration and never kept in memory: a file, a query, a generator.
 
     Without a given length, ``len`` iterates over the samples once.
+
+    Example:
+        >>> dataset = LazyDataset("two", lambda: iter(samples))
+        >>> len(dataset), [sample.sample_id for sample in dataset]
+        (2, ['q1', 'q2'])
     """
 
     def __init__(

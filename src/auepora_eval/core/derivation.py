@@ -237,6 +237,11 @@ def quote_text(text: str) -> str:
     return f"“{text}”" if len(text) <= _MAX_QUOTED else f"“{text[:_MAX_QUOTED]}…” ({len(text):,} characters)"
 
 
+def yes_no(is_so: bool, yes: str = "yes", no: str = "no") -> str:
+    """A cell of a table."""
+    return yes if is_so else no
+
+
 def join_items(things: Iterable[object], *, nothing: str = "none") -> str:
     """Items within a sentence, separated by commas; at most forty are shown."""
     items = [str(thing) for thing in things]
@@ -262,7 +267,7 @@ def format_lines(answer: Mapping[str, Any], about: Mapping[str, Any]) -> list[st
     if sentences and _list(needed):
         marked = set(map(str, needed or ()))
         return [
-            f"{'needed' if str(number) in marked else 'not needed'}: {sentence}"
+            f"{yes_no(str(number) in marked, 'needed', 'not needed')}: {sentence}"
             for number, sentence in enumerate(sentences, 1)
         ]
     return [f"{plain_value(value)}: {statements[0]}" for value in answer.values()] if len(statements) == 1 else []

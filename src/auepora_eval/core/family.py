@@ -111,8 +111,9 @@ def find_parents(
             place = (key.sample_id, key.repeat)
             rows_by_key[place] = TWO_BASES if place in rows_by_key else row
 
-    def base_row(key: FamilyKey) -> int:
-        assert key.base is not None
+    def base_row(key: FamilyKey | None) -> int:
+        if key is None or key.base is None:
+            return NO_BASE
         row = rows_by_key.get((key.base, key.repeat))
         return rows_by_key.get((key.base, 0), NO_BASE) if row is None else row
 
@@ -121,11 +122,11 @@ def find_parents(
     def looked_at(key: FamilyKey) -> bool:
         return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
-    above = [NO_BASE if key is None or key.base is None else base_row(key) for key in keys]
+    above = [base_row(key) for key in keys]
     circular = _find_cycles(above)
     variants = [row for row, key in enumerate(keys) if key and key.base is not None and looked_at(key)]
-    found = [CYCLE if circular[row] else above[row] for row in variants]
-    return VariantPairs(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
+    rows = np.array(variants, dtype=np.intp)
+    return VariantPairs(rows, np.where(circular, CYCLE, above).astype(np.intp)[rows])
 
 
 def _find_cycles(above: Sequence[int]) -> list[bool]:

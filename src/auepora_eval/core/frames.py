@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from ..errors import BadValueError, MissingDependencyError
@@ -90,7 +91,7 @@ METRIC_COLUMNS: dict[str, ColumnKind] = {
 
 def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> dict[str, FrameColumn]:
     """A row per metric; with ``slices`` also one per group of each slice, which the columns slice and group name."""
-    rows = [row for result in results for row in _rows(result, slices=slices)]
+    rows = list(chain.from_iterable(_rows(result, slices=slices) for result in results))
     kinds = {name: kind for name, kind in METRIC_COLUMNS.items() if slices or name not in ("slice", "group")}
     return {name: FrameColumn(kind, [row[name] for row in rows]) for name, kind in kinds.items()}
 

@@ -65,6 +65,10 @@ class MetricMetadata:
     """Whether the user must name it, because the class alone does not say what is measured."""
     reads_files: bool = False
     """Whether options name files whose content is part of the metric, so that a stored spec must contain it."""
+    follows_base: bool = False
+    """Whether range and direction are those of another metric, which an option names."""
+    worst_of_base: bool = False
+    """Whether a failed answer counts at the worst value of that metric."""
     function_of: str = ""
     """The registered metric whose score decides this one, so that the two count once among metrics that got worse."""
     python_options: frozenset[str] = frozenset()
@@ -76,9 +80,10 @@ class MetricMetadata:
     """Why a sample may be skipped, for the reference page."""
     failure_note: str = ""
     """How failed outputs count, for the reference page, where the default sentence does not suffice."""
-    signature: Mapping[str, str | SignatureOption] | None = None
+    signature: Mapping[str, str | SignatureOption | None] | None = None
     """The options of its signature, in their order: by key the attribute with the value, or a ``SignatureOption``. A
-    subclass adds options to the inherited ones. ``None`` shows the class and every option that is not the default."""
+    subclass adds options to the inherited ones, and takes one away with ``None``. Without a mapping the class is shown,
+    and every option that is not the default."""
     option_help: Mapping[str, str] = field(default_factory=dict)
     """Explanations of its signature options, by key, or by ``key:value`` where the value matters."""
     prompt_names: tuple[str, ...] = ()
@@ -147,10 +152,11 @@ def declare(**fields: Any) -> Any:
 
 def declared_options(metric: object, metadata: MetricMetadata) -> dict[str, str]:
     """The options of a metric that its metadata declares for its signature."""
-    options = {}
+    options: dict[str, str] = {}
+    last: dict[str, str] = {}
     for key, shown in (metadata.signature or {}).items():
         option = SignatureOption(shown) if isinstance(shown, str) else shown
-        text = option.text(metric)
-        if text is not None:
-            options[key] = text
-    return options
+        text = None if option is None else option.text(metric)
+        if option is not None and text is not None:
+            (last if option.last else options)[key] = text
+    return options | last

@@ -21,12 +21,7 @@ from ..stats.intervals import Interval, Ints
 from .batch import Batch, check_samples, warn_notes
 from .clusters import any_clustered, cluster_ids, cluster_key
 from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
-from .derivation import (
-    NO_CONTEXT,
-    Derivation,
-    ExplainContext,
-    record_steps,
-)
+from .derivation import NO_CONTEXT, Derivation, ExplainContext, record_steps
 from .details import IntervalDetails, ResultDetails
 from .metric_hooks import (
     asks_models,
@@ -142,7 +137,19 @@ class RunInfo:
 
 
 class Metric(ABC):
-    """The interface of a metric: a name, a target, ``required_fields`` and ``compute``."""
+    """The interface of a metric: a name, a target, ``required_fields`` and ``compute``.
+
+    Example:
+        >>> class Answers(Metric):
+        ...     name, target = "answers", TargetCategory.DIVERSITY
+        ...     def required_fields(self):
+        ...         return []
+        ...     def compute(self, samples, outputs):
+        ...         different = {output.response.text for output in outputs}
+        ...         return MetricResult(self.name, self.target, float(len(different)))
+        >>> evaluate(samples, outputs, [Answers()])[0].value
+        1.0
+    """
 
     name: str
     target: TargetCategory
@@ -209,6 +216,14 @@ class BatchMetric(Metric):
     metric declares about itself is one value, ``metadata``. Options are checked against their type hints
     (``auepora_eval.options``). Objects hold configuration only, so one may be used from any thread and sent to any
     process. ``core.metric_hooks`` lists what else a metric may define.
+
+    Example:
+        >>> class SeveralDocuments(BatchMetric):
+        ...     target = TargetCategory.RETRIEVAL_RELEVANCE
+        ...     def score(self, batch):
+        ...         return Scores.of([len(output.retrieved) > 1 for output in batch.present_outputs()])
+        >>> evaluate(samples, outputs, [SeveralDocuments()]).by_name["several_documents"].value
+        1.0
     """
 
     metadata: MetricMetadata = MetricMetadata()
@@ -414,7 +429,16 @@ def check_score(metric: BatchMetric, score: object) -> Score:
 
 
 class SampleMetric(PerSampleMetric):
-    """A metric written for one sample at a time: implement ``score_one``. It is called only for applicable samples."""
+    """A metric written for one sample at a time: implement ``score_one``. It is called only for applicable samples.
+
+    Example:
+        >>> class NamesAda(SampleMetric):
+        ...     target = TargetCategory.GENERATION_CORRECTNESS
+        ...     def score_one(self, sample, output):
+        ...         return Score("Ada" in output.response.text)
+        >>> evaluate(samples, outputs, [NamesAda()]).by_name["names_ada"].value
+        1.0
+    """
 
     @abstractmethod
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -501,7 +525,6 @@ def is_judged(metric: BatchMetric) -> bool:
 
 
 # --- from a metric and a batch to outcomes under the failure policy, and from outcomes to a result -------------------
-
 
 NOT_BY_ID = "match"
 """The skip reason of a metric that compares ids where gold is not matched by id."""

@@ -231,11 +231,14 @@ CLOSEST = (
 def closest_metrics(name: str) -> list[ClosestMetric]:
     """The metrics that are closest to this name of another tool; several where tools mean different things by it.
 
-    Case, hyphens, underscores and the ``Metric`` at the end of the names of classes do not matter.
+    Case, hyphens, underscores and the ``Metric`` at the end of the names of classes do not matter; a name with it, as
+    written by a tool, means that of this tool.
     """
     wanted = _stem(name)
     found: dict[tuple[str, str], ClosestMetric] = {}
     for closest in CLOSEST:
+        if closest.name == name and name.endswith("Metric"):
+            return [closest]
         if _stem(closest.name) == wanted:
             found.setdefault((closest.metric, repr(closest.options)), closest)
     return list(found.values())

@@ -20,7 +20,13 @@ TARGET_METRICS = "auepora_eval.engine.targets"
 
 @dataclass
 class EvaluationPlan:
-    """The metrics of an evaluation."""
+    """The metrics of an evaluation.
+
+    Example:
+        >>> plan = EvaluationPlan([metric("recall@1"), metric("token_f1")])
+        >>> [result.name for result in evaluate(samples, outputs, plan)]
+        ['recall@1', 'token_f1']
+    """
 
     metrics: list[Metric] = field(default_factory=list)
     primary: list[str] = field(default_factory=list, init=False, compare=False)

@@ -11,7 +11,15 @@ __all__ = ["Generator", "RAGSystem", "RAGSystemProtocol", "Retriever", "SimpleRA
 
 
 class RAGSystem(ABC):
-    """A whole RAG pipeline."""
+    """A whole RAG pipeline.
+
+    Example:
+        >>> class Fixed(RAGSystem):
+        ...     def run(self, sample, *, top_k=5):
+        ...         return SystemOutputs([RetrievedDocument(Document("ada"), 1.0, 1)], Response("Ada Lovelace"))
+        >>> run_system(Fixed(), samples, ["recall@1"], name="fixed").results[0].value
+        0.5
+    """
 
     @abstractmethod
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:

@@ -119,7 +119,9 @@ class Reducer(ABC):
 
     def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
         """What the number would be if every measure-failed sample had scored ``low``, and ``high``; None if unknown."""
-        return None
+        fold = self.fold()
+        fold.add(scores)
+        return fold.bounds(int((scores.status == Status.MEASURE_FAILED).sum()), low, high)
 
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
@@ -165,12 +167,6 @@ class Mean(Reducer):
     def fold(self) -> Fold:
         """A sum and a count."""
         return _MeanFold()
-
-    def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
-        """The mean with every measure-failed sample at ``low``, and at ``high``."""
-        fold = self.fold()
-        fold.add(scores)
-        return fold.bounds(int((scores.status == Status.MEASURE_FAILED).sum()), low, high)
 
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None

@@ -465,10 +465,11 @@ def _canonical_spec(spec: str) -> tuple[str, dict[str, Any]]:
 def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
-        raise BadValueError(
-            f"cannot read the metric '{spec}'; write name, name@k, name[key] or module:Class; options in a mapping, "
-            "as in {'ndcg@10': {'gain_scheme': 'linear'}}"
+        hint = _closest_to_other_tool(spec) or (
+            "; write name, name@k, name[key] or module:Class; options in a mapping, as in "
+            "{'ndcg@10': {'gain_scheme': 'linear'}}"
         )
+        raise BadValueError(f"cannot read the metric '{spec}'{hint}")
     info = metric_info(match["name"])
     options: dict[str, Any] = {}
     if match["at"] is not None:

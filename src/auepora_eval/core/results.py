@@ -37,7 +37,13 @@ class _ByName(dict[str, MetricResult]):
 
 
 class Results(list[MetricResult]):
-    """The results of one evaluation, in plan order, with the ids of the samples behind them."""
+    """The results of one evaluation, in plan order, with the ids of the samples behind them.
+
+    Example:
+        >>> results = evaluate(samples, outputs, ["recall@1", "token_f1"])
+        >>> results.by_name["recall@1"].value, len(results.to_dict()["results"])
+        (0.5, 2)
+    """
 
     def __init__(
         self, results: Sequence[MetricResult] = (), *, sample_ids: Sequence[str] = (), run_id: str | None = None

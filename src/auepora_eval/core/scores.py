@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -42,7 +43,12 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One sample's outcome: ``Score(0.5)``, ``Score.skip(reason)`` or ``Score.fail(reason)``."""
+    """One sample's outcome: ``Score(0.5)``, ``Score.skip(reason)`` or ``Score.fail(reason)``.
+
+    Example:
+        >>> Score(0.5).value, Score.skip("no_reference").reason, Score.fail("judge_unparseable").status.name
+        (0.5, 'no_reference', 'MEASURE_FAILED')
+    """
 
     value: float | None
     status: Status = Status.SCORED
@@ -100,6 +106,11 @@ class Scores(Sequence[float | None]):
 
     ``values[i]`` is the number that enters the reducer, or NaN where sample ``i`` does not count: a system failure that
     counts at the worst value has that value here and ``SYSTEM_FAILED`` in ``status``. Iterating gives ``float | None``.
+
+    Example:
+        >>> scores = Scores.from_list([Score(1.0), Score.skip("no_reference")])
+        >>> list(scores), list(scores.outcomes)
+        ([1.0, None], ['scored', 'skipped:no_reference'])
     """
 
     values: npt.NDArray[np.float64]
@@ -176,7 +187,7 @@ class Scores(Sequence[float | None]):
             renumber = [names.setdefault(name, len(names)) for name in part.reason_names]
             same = renumber == list(range(len(renumber)))
             codes.append(part.reason_codes if same else np.array(renumber, dtype=np.int16)[part.reason_codes])
-        stats, keys = None, None
+        stats, keys, cuts = None, None, None
         wide = [part.stats for part in parts if part.stats is not None]
         keyed = [part.keys for part in parts if part.keys is not None]
         without = [part for part in parts if (wide and part.stats is None) or (keyed and part.keys is None)]
@@ -187,8 +198,10 @@ class Scores(Sequence[float | None]):
             stats = np.concatenate(
                 [np.full((len(part), width), np.nan) if part.stats is None else part.stats for part in parts]
             )
+        if any(part.cuts is not None for part in parts):
+            cuts = np.concatenate([part.known_cuts for part in parts])
         if keyed:
-            keys = tuple(key for part in parts for key in part.keys or (None,) * len(part))
+            keys = tuple(chain.from_iterable(part.keys or (None,) * len(part) for part in parts))
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.status for part in parts]),
@@ -197,14 +210,8 @@ class Scores(Sequence[float | None]):
             stats=stats,
             keys=keys,
             repeats=cls._concat_repeats([part.repeats for part in parts]),
-            cuts=cls._concat_cuts(parts),
+            cuts=cuts,
         )
-
-    @classmethod
-    def _concat_cuts(cls, parts: Sequence[Scores]) -> npt.NDArray[np.int8] | None:
-        if all(part.cuts is None for part in parts):
-            return None
-        return np.concatenate([part.known_cuts for part in parts])
 
     @property
     def known_cuts(self) -> npt.NDArray[np.int8]:
@@ -385,7 +392,7 @@ def scores_with_reasons(scores: Sequence[Score], reasons: Iterable[str]) -> Scor
     names = {name: number for number, name in enumerate(["", *(name for name in reasons if name in occurring)])}
     codes = np.array([names.setdefault(s.reason, len(names)) for s in scores], dtype=np.int16)
     status = np.array([s.status for s in scores], dtype=np.uint8)
-    values = np.array([np.nan if s.value is None else s.value for s in scores], dtype=np.float64)
+    values = np.array([s.value for s in scores], dtype=np.float64)  # NaN for None
     return Scores(values, status, codes, tuple(names))._failing_nan()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -139,7 +140,7 @@ def require_slice_values(slices: Sequence[Slice], samples: Sequence[EvaluationSa
         if not isinstance(path, _FieldPath) or not samples or any(path(sample) is not None for sample in samples):
             continue
         side, _, key = path.path.partition(".")
-        there = {name: None for sample in samples for name in (getattr(sample, side) or ())}
+        there = dict.fromkeys(chain.from_iterable(getattr(sample, side) or () for sample in samples))
         known = ", ".join(sorted(map(str, there))[:10]) or "none at all"
         hint = did_you_mean(key, map(str, there), otherwise=f"; its {side} are {known}")
         raise BadValueError(f"no sample has '{path.path}' to slice by{hint}")

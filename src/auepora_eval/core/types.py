@@ -34,7 +34,12 @@ QueryTexts = tuple[str, str | None]
 
 
 class TargetCategory(Enum):
-    """What a metric evaluates: the target space of the Auepora framework (``core.targets`` explains each)."""
+    """What a metric evaluates: the target space of the Auepora framework (``core.targets`` explains each).
+
+    Example:
+        >>> evaluate(samples, outputs, ["recall@1"])[0].target is TargetCategory.RETRIEVAL_RELEVANCE
+        True
+    """
 
     RETRIEVAL_RELEVANCE = auto()
     RETRIEVAL_ACCURACY = auto()
@@ -51,7 +56,12 @@ class TargetCategory(Enum):
 
 @dataclass
 class Document:
-    """A document or a chunk of one. An empty ``text`` means that only the id is known."""
+    """A document or a chunk of one. An empty ``text`` means that only the id is known.
+
+    Example:
+        >>> Document("guide-3", "Turn it off.", parent_id="guide").parent, Document("guide").parent
+        ('guide', 'guide')
+    """
 
     doc_id: str
     text: str = ""
@@ -68,7 +78,12 @@ class Document:
 
 @dataclass
 class RetrievedDocument:
-    """One position of a ranking. The position in the list is the rank; ``rank`` repeats it for readers."""
+    """One position of a ranking. The position in the list is the rank; ``rank`` repeats it for readers.
+
+    Example:
+        >>> RetrievedDocument(Document("guide"), score=0.8, rank=1).doc.doc_id
+        'guide'
+    """
 
     doc: Document
     score: float | None
@@ -81,7 +96,12 @@ class UnknownRanking(list[RetrievedDocument]):
 
 @dataclass
 class Response:
-    """An answer: the system's, or a reference. ``text=None`` is treated as an empty string."""
+    """An answer: the system's, or a reference. ``text=None`` is treated as an empty string.
+
+    Example:
+        >>> Response("Ada wrote it.", sentences=[{"text": "Ada wrote it.", "citations": ["ada"]}]).text
+        'Ada wrote it.'
+    """
 
     text: str
     structured: dict[str, Any] | None = None
@@ -101,6 +121,11 @@ class EvaluationSample:
     ``relevant_docs=None`` means "not annotated"; ``[]`` means "annotated: nothing is relevant". A graded judgement is
     ``relevant_docs[i].metadata["relevance"]`` (an integer, 1 where absent). ``candidate_docs`` outside
     ``relevant_docs`` are judged non-relevant.
+
+    Example:
+        >>> sample = EvaluationSample("q3", "Who?", reference_answers=["Ada", "Lovelace"])
+        >>> sample.reference_answer.text, sample.references
+        ('Ada', ['Ada', 'Lovelace'])
     """
 
     sample_id: str
@@ -164,6 +189,11 @@ class SystemOutputs:
     """What the system under evaluation returned for one sample.
 
     ``response=None`` means that no answer was requested; ``error`` is the message of a failure.
+
+    Example:
+        >>> output = SystemOutputs([RetrievedDocument(Document("ada"), 1.0, 1)], Response("Ada Lovelace"))
+        >>> evaluate(samples[:1], [output], ["recall@1"])[0].value
+        1.0
     """
 
     retrieved: list[RetrievedDocument]
@@ -192,6 +222,13 @@ class MetricResult:
     """One metric's number over a dataset, with the outcome of every sample behind it.
 
     ``value`` is 0.0 where no sample counts; ``defined`` distinguishes that from a real zero.
+
+    Example:
+        >>> (result,) = evaluate(samples, outputs, ["recall@1"])
+        >>> print(result)
+        recall@1 0.5000, 0.0000 to 1.0000
+        >>> list(result.scores), result.details.num_samples
+        ([1.0, 0.0], 2)
     """
 
     name: str

@@ -600,7 +600,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     else:
         listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
-    chosen = [part for spec in listed for part in expand_metric(metric(spec))]
+    chosen = list(itertools.chain.from_iterable(expand_metric(metric(spec)) for spec in listed))
     for chosen_metric in chosen:
         for attribute in ("name", "target"):
             if not hasattr(chosen_metric, attribute):

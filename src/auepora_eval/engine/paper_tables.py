@@ -9,6 +9,7 @@ for K. So ``map@10`` of two tables is the same number only where their conventio
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from itertools import product
 from numbers import Integral
 from typing import Any, TypedDict
 
@@ -79,13 +80,11 @@ def _evaluate(
     cuts = list(dict.fromkeys(map(cut_of, ks)))
     gold, ranked = _columns(results)
     longest = max(map(len, ranked), default=0)
-    names = [f"{measure}@{ALL if cut is None else cut}" for cut in cuts for measure in MEASURES]
+    names = [f"{measure}@{ALL if cut is None else cut}" for cut, measure in product(cuts, MEASURES)]
     # One pass for all populations: they share the hits and differ only in the skipped queries.
     chosen = [
         _build_metric(measure, cut, longest, rules, f"{population}: {measure}@{cut}")
-        for population, rules in populations.items()
-        for cut in cuts
-        for measure in MEASURES
+        for (population, rules), cut, measure in product(populations.items(), cuts, MEASURES)
     ]
     ids = [f"results[{place}]" for place in range(len(gold))]
     values = iter(evaluate_rankings(gold, ranked, chosen, ids=ids))

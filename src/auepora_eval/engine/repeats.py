@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -220,7 +221,7 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
 def _merge_keys(parts: Sequence[Scores]) -> tuple[Any, ...] | None:
     """The keys of the first repeat; of keys that are spans of an answer, those of all repeats."""
     each = [part.keys or (None,) * len(part) for part in parts]
-    if not any(isinstance(key, AnswerSpans) for keys in each for key in keys):
+    if not any(isinstance(key, AnswerSpans) for key in chain.from_iterable(each)):
         return parts[0].keys
     merged = []
     for several in zip(*each, strict=True):
@@ -272,7 +273,7 @@ def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         elif all(key in details for details in each) and all(value == values[0] for value in values):
             merged[key] = values[0]
         elif all(value is None or isinstance(value, float) for value in values):
-            found = _mean([math.nan if value is None else value for value in values])
+            found = _mean([value for value in values if value is not None])
             merged[key] = None if math.isnan(found) else found
     return merged
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from ..core.conventions import Conventions
@@ -226,14 +226,14 @@ def metrics_of(
     ``judged`` are the names of those given that are left out where the data does not support them.
     """
     check_support(support, judged)
-    supported = {name for found in support for name in found.judged}
+    supported = set(chain.from_iterable(found.judged for found in support))
     kept = [metric for metric in given if metric.name not in judged or metric.name in supported]
-    return with_specs(kept, [spec for found in support for spec in found.metrics], conventions)
+    return with_specs(kept, list(chain.from_iterable(found.metrics for found in support)), conventions)
 
 
 def metrics_judged_by(judge: object, support: Iterable[TargetSupport], conventions: Conventions) -> list[Metric]:
     """The supported metrics of targets that a critic computes."""
-    names = [name for found in support for name in found.judged]
+    names = chain.from_iterable(found.judged for found in support)
     return resolve_metrics([{name: {"critic": judge}} for name in names if judge is not None], conventions)
 
 
@@ -274,7 +274,7 @@ def judge_note(targets: Iterable[TargetCategory], judged: Sequence[Mapping[str, 
     """A sentence on the metrics of the targets that need a judge; empty if they have none."""
     names = ", ".join(TARGETS[target].judged for target in targets if TARGETS[target].judged)
     if judged:
-        return f"judged, where the data supports it: {', '.join(name for spec in judged for name in spec)}"
+        return f"judged, where the data supports it: {', '.join(chain.from_iterable(judged))}"
     return f"no judge is configured, so these metrics are left out: {names}" if names else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -153,10 +154,10 @@ def cached_inference(
     in_batch: dict[K, V | InferenceFailure] = batch.feature(("inference", key), lambda _: {})
     memory: _AnswerCache = batch.memory.setdefault(("inference", key), _AnswerCache())
     fresh: list[K] = []
-    for question in dict.fromkeys(question for row in rows for question in row if question not in in_batch):
+    for question in dict.fromkeys(chain.from_iterable(rows)):
         if question in memory.answers:
             in_batch[question] = memory.answers[question]
-        else:
+        elif question not in in_batch:
             fresh.append(question)
     if not fresh:
         return in_batch
@@ -372,7 +373,7 @@ def list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> Me
 
 
 def _list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> MeanCosines:
-    lists = _document_vectors(batch, _retrieved_documents(batch, k), embed)
+    lists = document_vectors(batch, _retrieved_documents(batch, k), embed)
     problems = {reason: np.zeros(len(batch), np.bool_) for reason in (NO_VECTOR, *UNUSABLE_REASONS)}
     by_size: dict[int, list[int]] = {}
     for row, vectors in enumerate(lists):
@@ -389,23 +390,18 @@ def _list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> M
     for rows in by_size.values():
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            values[some] = cosines_within(np.array([vector for row in some for vector in lists[row]]), counts[some])
+            values[some] = cosines_within(np.array(list(chain.from_iterable(lists[row] for row in some))), counts[some])
     return MeanCosines(values, counts, problems)
 
 
-def _document_vectors(batch: Batch, lists: list[list[Document]], embed: EmbedFunction | None) -> list[list[Vector]]:
+def document_vectors(batch: Batch, lists: list[list[Document]], embed: EmbedFunction | None) -> list[list[Vector]]:
+    """The vectors of the documents of each row, computed from their texts or else read from their metadata."""
     if embed is not None:
         rows = zip(batch.samples, lists, strict=True)
         texts = [[_text(document, sample.sample_id) for document in documents] for sample, documents in rows]
         vectors = embed_texts(batch, embed, texts)
         return [[vectors[text] for text in these] for these in texts]
-    # A document that several rows or cut-offs share is read once.
-    known: dict[int, Vector] = batch.feature("document_vectors", lambda _: {})
-    for documents in lists:
-        for document in documents:
-            if id(document) not in known:
-                known[id(document)] = document_vector(document)
-    return [[known[id(document)] for document in documents] for documents in lists]
+    return [[document_vector(document) for document in documents] for documents in lists]
 
 
 def _text(document: Document, sample_id: str) -> str:

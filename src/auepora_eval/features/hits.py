@@ -56,16 +56,16 @@ class GoldPositions:
     row: Ints
     rank: Ints
     """0-based position in the ranking."""
-    level: Ints | None
-    """Judged level of each; ``None`` where every level in the batch is 1."""
+    level: Ints
+    """Judged level of each."""
     returned: Ints
     """Per query the number of positions."""
     annotated: Bools
     """Per query whether it has gold at all (an empty list counts)."""
     gold_count: Ints
     """Per query the number of ids with a level."""
-    gold_level: Ints | None
-    """The levels of all gold ids, query after query; ``None`` where all are 1."""
+    gold_level: Ints
+    """The levels of all gold ids, query after query."""
 
     def query_range(self, start: int, stop: int) -> GoldPositions:
         """The positions of a range of queries."""
@@ -74,11 +74,11 @@ class GoldPositions:
         return GoldPositions(
             row=self.row[hits] - start,
             rank=self.rank[hits],
-            level=None if self.level is None else self.level[hits],
+            level=self.level[hits],
             returned=self.returned[start:stop],
             annotated=self.annotated[start:stop],
             gold_count=self.gold_count[start:stop],
-            gold_level=None if self.gold_level is None else self.gold_level[golds],
+            gold_level=self.gold_level[golds],
         )
 
     def gold_rows(self) -> Ints:
@@ -159,8 +159,6 @@ def _ideal_ranking(batch: Batch, view: RankingView) -> IdealRanking:
     positions = gold_positions(batch, view)
     row = positions.gold_rows()
     rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
-    if positions.gold_level is None:
-        return IdealRanking(row, rank, np.ones_like(row))
     # Query and level in one integer: sorting integers is faster than argsort. Rows are sorted already.
     row_keys = row * _ROW_KEY
     return IdealRanking(row, rank, row_keys - np.sort(row_keys - positions.gold_level))
@@ -174,14 +172,10 @@ def view_key(batch: Batch, view: RankingView) -> str:
 
 
 def _filter_relevant(positions: GoldPositions, min_relevance: int, depth: int | None) -> Hits:
-    row, rank, gold, returned = positions.row, positions.rank, positions.gold_count, positions.returned
-    if positions.level is not None:
-        assert positions.gold_level is not None  # both, or neither
-        keep = positions.level >= min_relevance
-        row, rank = row[keep], rank[keep]
-        gold = np.bincount(positions.gold_rows()[positions.gold_level >= min_relevance], minlength=len(gold))
-    elif min_relevance > 1:  # every level is 1
-        row, rank, gold = row[:0], rank[:0], np.zeros_like(gold)
+    keep, returned = positions.level >= min_relevance, positions.returned
+    row, rank = positions.row[keep], positions.rank[keep]
+    is_gold = positions.gold_level >= min_relevance
+    gold = np.bincount(positions.gold_rows()[is_gold], minlength=len(positions.gold_count))
     if depth is not None:
         row, rank = row[rank < depth], rank[rank < depth]
         returned = np.minimum(returned, depth)
@@ -205,10 +199,7 @@ def sum_by_query(row: Ints, weights: Floats, queries: int) -> Floats:
 def has_judgement(batch: Batch) -> Bools:
     """Per query whether it has any judgement: a level of at least 0, or a candidate document."""
     positions = gold_positions(batch)
-    if positions.gold_level is None:
-        judged = positions.gold_count > 0
-    else:
-        judged = np.bincount(positions.gold_rows()[positions.gold_level >= 0], minlength=len(batch)) > 0
+    judged = np.bincount(positions.gold_rows()[positions.gold_level >= 0], minlength=len(batch)) > 0
     for query in np.flatnonzero(~judged & positions.annotated).tolist():
         judged[query] = bool(batch.samples[query].candidate_docs)
     return judged
@@ -248,7 +239,9 @@ def _find_positions(columns: RankingColumns) -> GoldPositions:
         _raise_non_string_id(columns)
         raise
     row = np.repeat(np.arange(len(gold)), counts)
-    level, gold_level = (None, None) if found_ids is None else _levels(gold, row, found_ids)
+    level, gold_level = np.ones_like(row), np.ones(int(gold_count.sum()), np.int64)
+    if found_ids is not None:
+        level, gold_level = _levels(gold, row, found_ids)
     return GoldPositions(
         row=row,
         rank=returned[row] - 1 - left,
@@ -325,12 +318,10 @@ def _raise_non_string_id(columns: RankingColumns) -> None:
                     ) from None
 
 
-def _levels(gold: Sequence[Gold], row: Ints, found_ids: Sequence[str]) -> tuple[Ints | None, Ints | None]:
-    """The level of each returned gold id and of each gold id; ``None`` for both where all are 1."""
+def _levels(gold: Sequence[Gold], row: Ints, found_ids: Sequence[str]) -> tuple[Ints, Ints]:
+    """The level of each returned gold id and of each gold id."""
     each = (entry.values() if isinstance(entry, dict) else repeat(1, len(entry)) for entry in gold)
     gold_level = np.fromiter(chain.from_iterable(each), np.int64)
-    if (gold_level == 1).all():
-        return None, None
     level = [
         entry[doc_id] if isinstance(entry := gold[query], dict) else 1
         for query, doc_id in zip(row.tolist(), found_ids, strict=True)
@@ -465,10 +456,6 @@ def _reading_order(found: tuple[int, GoldUnit]) -> tuple[int, int]:
     return rank, -unit.level
 
 
-def _graded_levels(levels: list[int], is_graded: bool) -> Ints | None:
-    return _ints(levels) if is_graded else None
-
-
 @dataclass(frozen=True, slots=True)
 class UnitView:
     """The gold units of each query and their positions: a view of the rankings of a batch."""
@@ -514,15 +501,14 @@ class UnitView:
             gold_levels += unit_levels
             hit_counts[row], gold_counts[row] = len(reached), len(unit_levels)
             returned[row] = max(len(found.documents), *reached[-1:], 0)  # units may be placed beyond the end
-        is_graded = not set(gold_levels) <= {1}
         return GoldPositions(
             row=np.repeat(np.arange(len(batch)), hit_counts),
             rank=_ints(ranks) - 1,
-            level=_graded_levels(levels, is_graded),
+            level=_ints(levels),
             returned=returned,
             annotated=np.array([found is not None for found in matched], np.bool_),
             gold_count=gold_counts,
-            gold_level=_graded_levels(gold_levels, is_graded),
+            gold_level=_ints(gold_levels),
         )
 
     def _match(self, batch: Batch) -> list[MatchedSample | None]:

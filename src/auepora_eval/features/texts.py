@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
@@ -93,7 +94,7 @@ def _references(batch: Batch) -> ReferenceTexts:
         _require_responses(batch)
     if any(map(bool, [sample.reference_answers for sample in batch.samples])):
         references = [sample.references for sample in batch.samples]
-        texts = [text for these in references for text in these]
+        texts = list(chain.from_iterable(references))
         counts = list(map(len, references))
     else:  # by far the most frequent case
         texts = [response.text for response in first if response is not None]
@@ -275,11 +276,11 @@ def evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts
     numbers = {text: number for number, text in enumerate(dict.fromkeys(every))}
     return EvidenceTexts(
         list(numbers),
-        rows,
-        np.array(list(map(numbers.__getitem__, every)), dtype=np.int64),
-        counts <= 0,
-        (counts > 0) & (np.bincount(rows, minlength=len(batch)) == 0),
-        counts < 0,
+        owners=rows,
+        uses=np.array([numbers[text] for text in every], dtype=np.int64),
+        no_documents=counts <= 0,
+        no_text=(counts > 0) & (np.bincount(rows, minlength=len(batch)) == 0),
+        unknown=counts < 0,
     )
 
 
@@ -288,7 +289,7 @@ def _retrieved_texts(batch: Batch, k: int | None) -> tuple[list[str], list[int]]
     outputs = checked_outputs(batch)
     returned = [output.retrieved[:k] if output is not None and output.error is None else [] for output in outputs]
     try:
-        return [item.doc.text for items in returned for item in items], list(map(len, returned))
+        return [item.doc.text for item in chain.from_iterable(returned)], list(map(len, returned))
     except AttributeError:
         for sample, output in zip(batch.samples, outputs, strict=True):
             problem = None if output is None or output.error is not None else retrieved_problem(output)
@@ -302,7 +303,7 @@ def _relevant_texts(batch: Batch) -> tuple[list[str], list[int]]:
     for sample in batch.samples:
         require_documents(sample.relevant_docs or [], sample.sample_id)
     relevant = [sample.relevant_docs for sample in batch.samples]
-    texts = [document.text for documents in relevant for document in documents or ()]
+    texts = [document.text for document in chain.from_iterable(filter(None, relevant))]
     return texts, [-1 if documents is None else len(documents) for documents in relevant]
 
 

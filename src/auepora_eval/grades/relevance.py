@@ -125,6 +125,27 @@ def judge_relevance(
     Grades are written to a journal next to the qrels as they arrive, so that an interrupted run resumes with the
     missing ones; the qrels file is written at the end. A document on which the judge failed has no grade. The mean of
     several judgements (``judge.repeats``) is rounded, halves down.
+
+    Args:
+        pool: Documents to grade, as ``pool_outputs`` gives them.
+        critic: The judge.
+        qrels: The file to write; by default none.
+        known: Grades that are there already.
+        judging: Limits, retries and the cache of judge calls.
+        prompt: Replaces the built-in prompt: a file, or a ``Prompt``.
+        secrets: Strings that are written as ``***``.
+
+    Returns:
+        A report with the grades and the documents on which the judge failed.
+
+    Example:
+        >>> class KnowsAda(LLMCritic):
+        ...     def score(self, *, prompt, metadata=None):
+        ...         return 3.0 if "Ada Lovelace wrote it" in prompt else 0.0
+        >>> pool = pool_outputs(samples, {"a": [("q1", outputs[0]), ("q2", outputs[1])]})
+        >>> report = judge_relevance(pool.documents, KnowsAda())
+        >>> len(report.grades), report.num_failed
+        (4, 0)
     """
     require_critic(critic)
     relevance_judge = _RelevanceJudge(

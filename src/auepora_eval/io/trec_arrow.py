@@ -347,15 +347,14 @@ def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> Go
     by_rank = np.argsort(query * (rank.max(initial=0) + 1) + rank)
     query, rank, number = query[by_rank], rank[by_rank], number[by_rank]
     first = np.sort(np.unique(number, return_index=True)[1])  # a repeated document counts once
-    graded = not (gold.levels == 1).all()
     return GoldPositions(
         row=query[first],
         rank=rank[first],
-        level=gold.levels[number[first]] if graded else None,
+        level=gold.levels[number[first]],
         returned=returned,
         annotated=np.ones(len(returned), dtype=np.bool_),
         gold_count=np.bincount(gold.queries, minlength=len(returned)),
-        gold_level=gold.levels if graded else None,
+        gold_level=gold.levels,
     )
 
 

@@ -472,6 +472,11 @@ class RecordedCritic(StructuredCritic):
     bare score, a ``Judgement`` or a ``JudgeError``. A request that was not recorded is a failed measurement
     (``not_recorded``). Recorded judgements carry the name of the critic that gave them. ``critic`` selects those of
     one critic, such as a member of a panel.
+
+    Example:
+        >>> critic = RecordedCritic({"q1": 1.0, "q2": 0.0})  # by sample
+        >>> evaluate(samples, outputs, [{"llm_faithfulness": {"critic": critic}}])[0].value
+        0.5
     """
 
     def __init__(

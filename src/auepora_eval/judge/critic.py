@@ -23,6 +23,13 @@ class LLMCritic(ABC):
 
     It may be called from several threads at once. Any exception makes the sample a failed measurement; raise
     ``JudgeError`` to state the reason and whether a retry may help.
+
+    Example:
+        >>> class KnowsAda(LLMCritic):
+        ...     def score(self, *, prompt, metadata=None):
+        ...         return 1.0 if "Ada Lovelace wrote it" in prompt else 0.0
+        >>> evaluate(samples, outputs, [{"llm_faithfulness": {"critic": KnowsAda()}}])[0].value
+        1.0
     """
 
     @abstractmethod
@@ -132,7 +139,17 @@ class Judgement:
 
 
 class StructuredCritic(ABC):
-    """A judge that replies with an object that fits a schema: scores by dimension, verdicts, a rationale."""
+    """A judge that replies with an object that fits a schema: scores by dimension, verdicts, a rationale.
+
+    Example:
+        >>> from auepora_eval.judge.critic import Judgement
+        >>> class KnowsAda(StructuredCritic):
+        ...     name = "knows-ada"
+        ...     async def judge(self, request):
+        ...         return Judgement({"score": 1.0, "rationale": "it names her"})
+        >>> evaluate(samples, outputs, [{"llm_faithfulness": {"critic": KnowsAda()}}])[0].value
+        1.0
+    """
 
     name: str = "critic"
     """Shown in signatures: critics that may judge differently need different names."""
@@ -246,7 +263,14 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class JudgePolicy:
-    """How judges are called."""
+    """How judges are called.
+
+    Example:
+        >>> policy = JudgePolicy(repeats=2, max_calls=100)
+        >>> critic = RecordedCritic({"q1": 1.0, "q2": 0.0})
+        >>> evaluate(samples, outputs, [{"llm_faithfulness": {"critic": critic}}], judging=policy)[0].value
+        0.5
+    """
 
     concurrency: PositiveInt = 16
     """The most requests in flight to one judge; fewer while the server asks for it."""

@@ -195,6 +195,10 @@ class DecisionCritic(HttpCritic):
     ``base_url`` is the server's; without it, and with ``api: openai``, ``$OPENAI_BASE_URL`` or OpenAI's own. The key is
     read from the environment variable named by ``api_key_env``. Texts and questions of more than ``max_tokens``,
     estimated from their length, are not sent; questions about the same texts travel in one request up to twice that.
+
+    Example:
+        >>> DecisionCritic("local-model", base_url="http://127.0.0.1:8000", api="systemone", api_key_env=None).name
+        'decisions:local-model,api=systemone'
     """
 
     decides = True

@@ -53,6 +53,19 @@ class JudgedMetric(BatchMetric):
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
     ``asks_follow_ups = True`` says that further requests depend on replies, so that a preview counts only the first
     ones. ``sample_problem(sample)`` may say what is wrong with an annotation that the judge would be asked about.
+
+    Example:
+        >>> from auepora_eval.judge.critic import JudgeRequest
+        >>> class IsPolite(JudgedMetric):
+        ...     target = TargetCategory.GENERATION_RELEVANCE
+        ...     def __init__(self, critic):
+        ...         self.critic = critic
+        ...     async def ascore_one(self, sample, output, judge):
+        ...         request = JudgeRequest(f"Is this polite? {output.response.text}", {}, sample_id=sample.sample_id)
+        ...         judgement = await judge.ask(self.critic, request)
+        ...         return Score(judgement.answer["score"])
+        >>> evaluate(samples, outputs, [IsPolite(RecordedCritic({"q1": 1.0, "q2": 1.0}))])[0].value
+        1.0
     """
 
     metadata = declare(

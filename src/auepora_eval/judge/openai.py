@@ -481,6 +481,10 @@ class OpenAICritic(HttpCritic):
     the prompt only), or ``auto``, the first of these that the server supports. With ``logprobs`` a score may be an
     expected value. ``extra`` is added to the body; ``headers`` are sent as headers, treated as secret and not part of
     the cache key. A reply that cannot be parsed is followed by one repair request.
+
+    Example:
+        >>> OpenAICritic("local-model", base_url="http://127.0.0.1:8000/v1", api_key_env=None).name
+        'openai:local-model'
     """
 
     calls_at_most = 2

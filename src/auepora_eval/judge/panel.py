@@ -406,6 +406,12 @@ class Panel(StructuredCritic):
     calibrate --learn-weights`` wrote. Numbers, booleans and labels are voted on item by item. Free text comes from the
     first member that answered, and a request for free text alone goes to the members in turn until one answers. A
     member that failed is left out.
+
+    Example:
+        >>> first = RecordedCritic({"q1": 1.0, "q2": 0.0}, name="first")
+        >>> panel = Panel([first, RecordedCritic({"q1": 0.5, "q2": 0.5}, name="second")])
+        >>> evaluate(samples, outputs, [{"llm_faithfulness": {"critic": panel}}])[0].value
+        0.5
     """
 
     def __init__(

@@ -211,6 +211,26 @@ def prefer(
     counts as inconsistent. A system without an answer loses to one with an answer, and equal answers are a tie, both
     without a call. A pair on which the judge failed in either order is left out, and the report shows the bounds.
     ``prompt`` replaces the built-in prompt: a file, or a ``Prompt``.
+
+    Args:
+        samples: The samples.
+        outputs_a: Those of one system, in the order of the samples.
+        outputs_b: Those of the other one.
+        critic: The judge.
+        judging: Limits, retries and the cache of judge calls.
+        names: Of both systems, for the report.
+
+    Returns:
+        A report with the win rate of B, its interval and every pair.
+
+    Example:
+        >>> class NamesAda(LLMCritic):
+        ...     def score(self, *, prompt, metadata=None):
+        ...         first, _, second = prompt.partition("[begin second")
+        ...         return 1.0 if "Ada Lovelace" in first.partition("[begin first")[2] else 0.0
+        >>> short = [SystemOutputs([], Response("Ada")) for _ in samples]
+        >>> prefer(samples, short, outputs, NamesAda()).win_rate
+        1.0
     """
     for outputs in (outputs_a, outputs_b):
         if len(samples) != len(outputs):

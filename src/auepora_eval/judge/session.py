@@ -385,6 +385,12 @@ class JudgeSession(PanelClient):
     Use it with ``async with``; it may be entered again later, on another loop, and continues with the same budget and
     usage log. ``on_record`` gets every judgement, successful or failed; ``on_progress`` the number done and the number
     requested. Both are called on the loop's thread. ``secrets`` are masked in records, errors and cache.
+
+    Example:
+        >>> session = JudgeSession(JudgePolicy(max_calls=10))
+        >>> critic = RecordedCritic({"q1": 1.0, "q2": 0.0})
+        >>> evaluate(samples, outputs, [{"llm_faithfulness": {"critic": critic}}], judging=session)[0].value
+        0.5
     """
 
     def __init__(

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.derivation import add_outcome, add_step, is_recording, join_items, quote_text
 from ..core.metrics_base import declare, snake_case
 from ..core.reduce import SumsReducer
@@ -23,11 +23,10 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.texts import RefusalDetector, RefusalJudge, is_unanswerable, refusals
 from ..options import Phrases
+from ..stats.intervals import Floats
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, normalize_patterns
 
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
-
-Floats = npt.NDArray[np.float64]
 
 
 def require_judge(judge: object) -> None:
@@ -52,8 +51,8 @@ class RefusalDetectionMetric(ConfiguredMetric):
     metadata = declare(version=2, signature={"refusal": "detection"})
 
     @property
-    def phrase_match(self) -> PhraseMatch:
-        """How phrases are searched: built-in ones as whole words, those of the user anywhere."""
+    def default_match(self) -> PhraseMatch:
+        """How phrases are searched by default: built-in ones as whole words, those of the user anywhere."""
         return "word" if self.refusal_patterns is None else "substring"
 
     def __post_init__(self) -> None:
@@ -70,7 +69,8 @@ class RefusalDetectionMetric(ConfiguredMetric):
             patterns = normalize_patterns(self.refusal_patterns)
         else:
             patterns = () if self.judge is not None else built_in_patterns(self.languages)
-        detector = RefusalDetector(patterns, self.judge, whole_words=self.phrase_match == "word")
+        match = getattr(self, "match", None) or self.default_match
+        detector = RefusalDetector(patterns, self.judge, whole_words=match == "word")
         object.__setattr__(self, "detector", detector)
 
     @property
@@ -112,19 +112,10 @@ class RefusalMetric(RefusalDetectionMetric):
     metadata = declare(
         reads=frozenset({"response"}),
         skip_reasons={"no_response": "no answer was asked for, and the output does not say whether the system refused"},
+        signature={"phrases": SignatureOption("match", differs_from="default_match")},
     )
     unclear_reason: ClassVar[str] = "bad_answerable"
     """The failure reason if a sample does not say whether refusing is right."""
-
-    @property
-    def phrase_match(self) -> PhraseMatch:
-        """The way that was chosen, else that of the base class."""
-        return self.match or super().phrase_match
-
-    def signature_options(self) -> dict[str, str]:
-        """The refusal detector, and how phrases are searched where that is not the default."""
-        is_default = self.phrase_match == super().phrase_match
-        return super().signature_options() | ({} if is_default else {"phrases": self.phrase_match})
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample says if its question is answerable."""

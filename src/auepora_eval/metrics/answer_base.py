@@ -13,10 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.metrics_base import BatchMetric, SampleMetric, declare, set_metadata, with_option
+from ..core.metrics_base import (
+    BatchMetric,
+    PerSampleMetric,
+    SampleMetric,
+    declare,
+    precheck,
+    set_metadata,
+    with_option,
+)
 from ..core.registry import ConfiguredMetric
 from ..core.scores import CHARACTERS, Score, Scores
-from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadTypeError, BadValueError, MissingDependencyError, did_you_mean
 from ..features.texts import (
     GoldSide,
@@ -60,8 +68,10 @@ def overlap_scores(common: Integers, given: Integers, wanted: Integers) -> tuple
 
 
 @dataclass(frozen=True)
-class AnswerMetric(ConfiguredMetric):
+class AnswerMetric(ConfiguredMetric, PerSampleMetric):
     """A metric of the answer."""
+
+    needs_response = True
 
     metadata = declare(
         reads=frozenset({"response"}),
@@ -92,16 +102,10 @@ class AnswerMetric(ConfiguredMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definition."""
-        reason = self.skips(sample)
-        if reason is not None:
-            return Score.skip(reason)
-        if output.response is None:
-            return Score.skip("no_response")
-        return self.score_plain(sample, output, output.response.text)
-
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """The skip reason of a sample the metric does not apply to, else ``None``."""
-        return None
+        skipped = precheck(self, sample, output, answered=True)
+        if skipped is not None:
+            return skipped
+        return self.score_plain(sample, output, response_text(output))
 
     @abstractmethod
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
@@ -157,11 +161,9 @@ class EvidenceMetric(BatchMetric):
         """Whether the documents have text."""
         return any(document.text for document in self.evidence_documents(sample, output))
 
-    def skips(self, sample: EvaluationSample) -> str | None:
+    def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without relevant documents, if these are the evidence."""
-        if self.evidence_source == "relevant" and not sample.relevant_docs:
-            return "no_gold" if sample.relevant_docs is None else "empty_gold"
-        return None
+        return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
 
 
 @dataclass(frozen=True)
@@ -199,13 +201,9 @@ class ReferencedMetric(AnswerMetric):
         values = [value(sample, answer) for sample, answer in zip(batch.samples, answers(batch), strict=True)]
         return self.outcome(batch, np.array(values), skip=self.without_reference(batch))
 
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """A sample without a reference, or with an empty one that is no answer either, is skipped."""
-        if self.role == "query":
-            return None
-        if sample.reference_answer is None:
-            return "no_reference"
-        return "empty_reference" if has_empty_reference(sample) else None
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Skips samples with an empty reference that is no answer either."""
+        return "empty_reference" if self.role == "reference" and has_empty_reference(sample) else None
 
     def compared_texts(self, sample: EvaluationSample) -> list[str]:
         """The texts that the answer of this sample is compared with."""

@@ -348,7 +348,7 @@ class AnswerRelevance(TokenizedMetric, AnswerMetric):
         f1, _, _ = overlap_scores(shared_ngrams(batch, words, "query", 1), given, query)
         return self.outcome(batch, f1, skip={"empty_query": query == 0})
 
-    def skips(self, sample: EvaluationSample) -> str | None:
+    def applies(self, sample: EvaluationSample) -> str | None:
         """A query without words is skipped."""
         return None if self.words.tokenize(sample.query) else "empty_query"
 

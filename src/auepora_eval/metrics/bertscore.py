@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -174,7 +175,12 @@ def match_pairs(encoder: TokenEncoder, candidates: Sequence[str], references: Se
     for pairs in _blocks(tokens, left, right, max_tokens=_VECTOR_BYTES // (4 * encoder.width)):
         used_texts, inverse = np.unique(np.concatenate([left[pairs], right[pairs]]), return_inverse=True)
         out_of_memory[pairs] = _match_block(
-            encoder, _select(tokens, used_texts), inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
+            encoder,
+            _select(tokens, used_texts),
+            left=inverse[: len(pairs)],
+            right=inverse[len(pairs) :],
+            pairs=pairs,
+            sides=sides,
         )
     first, second = (TokenMatches(side.ids, side.ends, side.similarities) for side in sides)
     return MatchedPairs(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], out_of_memory)
@@ -415,7 +421,7 @@ class BertScoreMetric(SemanticMetricBase):
         """With ``idf``: the scores, tokens weighted by their rarity among all reference answers."""
         if not self.idf or scores.keys is None:
             return scores
-        texts = [pair.reference.ids for pairs in scores.keys for pair in pairs or ()]
+        texts = [pair.reference.ids for pair in chain.from_iterable(filter(None, scores.keys))]
         frequencies = document_frequencies(texts)
         stats = np.array(scores.stats)
         rows = np.flatnonzero(scores.status == Status.SCORED)

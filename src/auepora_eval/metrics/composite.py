@@ -23,7 +23,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
 from ..options import NonEmpty, Phrases
-from .wrappers import WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
+from .wrappers import FOLLOWED, WrapperMetric, as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,9 @@ class Composite(CombinedMetric):
         super().__post_init__()
         if self.weights is not None and (len(self.weights) != len(self.of) or self.mean != "weighted"):
             raise BadValueError("'weights' gives one weight for each metric, and goes with 'mean: weighted'")
-        ranges = [part.range for part in self.inner_metrics()]
-        low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
+        lows, highs = zip(*(part.range for part in self.inner_metrics()), strict=True)
         object.__setattr__(self, "target", self.inner_metrics()[0].target)
-        set_metadata(self, range=(low, high))
+        set_metadata(self, range=(self._mean(lows), self._mean(highs)))
 
     def _mean(self, values: Sequence[float]) -> float:
         match self.mean:
@@ -340,16 +339,15 @@ class EditedAnswer(WrapperMetric):
         ),
         signature={"edits": "edits"},
         option_help={"edits": "how answers are edited before they are scored"},
+        follows_base=True,
+        worst_of_base=True,
     )
-    follows_base: ClassVar[bool] = True
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if is_paired_metric(self.inner):
             raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")
-        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+        self.copy_attributes(*FOLLOWED, "needs_all")
 
     def edited(self, output: SystemOutputs) -> SystemOutputs:
         """The output with its answer edited."""

@@ -37,7 +37,7 @@ from ..features.embeddings import (
     UNUSABLE_REASONS,
     Vector,
     cosines_to_others,
-    document_vector,
+    document_vectors,
     embed_texts,
     list_cosines,
     word_cosines_to_others,
@@ -255,7 +255,8 @@ class IntraListDiversity(_EmbeddingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """One minus the mean cosine of each list."""
-        found = list_cosines(batch, self.k, None if self.embed is None else resolve_embedder(self.embed, what="embed"))
+        embed = None if self.embed is None else resolve_embedder(self.embed, what="embed")
+        found = list_cosines(batch, self.k, embed)
         return Scores.of(
             np.clip(1.0 - found.values, *self.range),  # a rounding error below 0 where all are the same
             skip={"too_few_documents": found.counts < 2, NO_VECTOR: found.problems[NO_VECTOR]},
@@ -267,13 +268,8 @@ class IntraListDiversity(_EmbeddingMetric):
         documents = [item.doc for item in output.retrieved[: self.k]]
         if len(documents) < 2:
             return Score.skip("too_few_documents")
-        vectors: list[Vector]
-        if self.embed is None:
-            vectors = [document_vector(document) for document in documents]
-        else:
-            single = Batch([sample], [output])
-            embeddings = embed_texts(single, resolve_embedder(self.embed, what="embed"), [[d.text for d in documents]])
-            vectors = [embeddings[document.text] for document in documents]
+        embed = None if self.embed is None else resolve_embedder(self.embed, what="embed")
+        (vectors,) = document_vectors(Batch([sample], [output]), [documents], embed)
         ids = [document.doc_id for document in documents]
         problems = {vector for vector in vectors if isinstance(vector, str)}
         numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.conventions import function_name, signature_number, without_separator
+from ..core.conventions import SignatureOption, function_name, signature_number, without_separator
 from ..core.derivation import (
     NO_CONTEXT,
     Derivation,
@@ -22,6 +23,7 @@ from ..core.derivation import (
     format_number,
     is_recording,
     quote_text,
+    yes_no,
 )
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
@@ -34,7 +36,7 @@ from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
 from .answer_base import AnnotatedMetric, metadata_texts
-from .overlap import contains_all, yes_no
+from .overlap import contains_all
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,
@@ -79,12 +81,30 @@ def require_binary_base(metric_name: str, base: BatchMetric, threshold: float) -
     require_in_range("threshold", threshold, base)
 
 
+def _check_cues(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) and given in CUES:
+        return CUES[given]
+    phrases = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    if not phrases or not all(isinstance(cue, str) and cue.strip() for cue in phrases):
+        raise BadValueError(f"cues must be a list of phrases, or one of {', '.join(CUES)}; not {given!r:.80}")
+    return phrases
+
+
+def _cues_text(cues: tuple[str, ...]) -> str:
+    """The cues in a signature: their name, or the phrases."""
+    for name, phrases in CUES.items():
+        if phrases == cues:
+            return name
+    return without_separator(" + ".join(map(normalize_text, cues)))
+
+
 @dataclass(frozen=True)
 class _AnswerToDocuments(AnnotatedMetric):
     """A metric of an answer to false or adversarial documents."""
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     needs_response = True
+    norm: ClassVar[str] = "squad"
 
 
 @register("error_detection_rate")
@@ -104,7 +124,7 @@ class ErrorDetectionRate(_AnswerToDocuments):
     cue must occur as written, as RGB's script searches it.
     """
 
-    cues: tuple[str, ...] = CUES["rgb_script"]
+    cues: tuple[str, ...] = field(default=CUES["rgb_script"], metadata={"convert": _check_cues})
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     match_case: bool = field(default=False, kw_only=True)
 
@@ -122,22 +142,18 @@ class ErrorDetectionRate(_AnswerToDocuments):
             {"error_detection_rate": {"match_case": True}},
             {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
         ),
+        signature={
+            "judge": SignatureOption("judge", write=partial(function_name, module=False)),
+            "cues": SignatureOption("cues", where=("judge", None), write=_cues_text),
+            "case": SignatureOption("match_case", where=("judge", None), unless=False),
+        },
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cues", _check_cues(self.cues))
         super().__post_init__()
         require_judge(self.judge)
         if self.judge is not None and self.cues != CUES["rgb_script"]:
             raise BadValueError("give cues or a judge, not both: a judge replaces the cues")
-
-    def signature_options(self) -> dict[str, str]:
-        """The cues or the judge."""
-        if self.judge is not None:
-            return {"judge": function_name(self.judge, module=False)}
-        named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
-        case = {"case": "yes"} if self.match_case else {}
-        return {"cues": named or without_separator(" + ".join(map(normalize_text, self.cues))), **case}
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without false documents."""
@@ -171,15 +187,6 @@ class ErrorDetectionRate(_AnswerToDocuments):
         return Score(add_outcome("The answer says so" if found else "The answer does not say so", float(found)))
 
 
-def _check_cues(given: object) -> tuple[str, ...]:
-    if isinstance(given, str) and given in CUES:
-        return CUES[given]
-    phrases = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
-    if not phrases or not all(isinstance(cue, str) and cue.strip() for cue in phrases):
-        raise BadValueError(f"cues must be a list of phrases, or one of {', '.join(CUES)}; not {given!r:.80}")
-    return phrases
-
-
 @register("error_correction_rate")
 @dataclass(frozen=True)
 class ErrorCorrectionRate(WrapperMetric):
@@ -196,7 +203,7 @@ class ErrorCorrectionRate(WrapperMetric):
 
     base: Any = "containment"
     over: Literal["detected", "all"] = "detected"
-    cues: tuple[str, ...] = CUES["rgb_script"]
+    cues: tuple[str, ...] = field(default=CUES["rgb_script"], metadata={"convert": _check_cues})
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     threshold: float = 1.0
     insufficient: Literal["judged", "rgb_script", "rgb_fact_script"] = "judged"
@@ -221,8 +228,8 @@ class ErrorCorrectionRate(WrapperMetric):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cues", ErrorDetectionRate(self.cues, self.judge).cues)
         super().__post_init__()
+        _ = self.detection  # raises for invalid options
         require_binary_base("error_correction_rate", self.inner, self.threshold)
 
     @property
@@ -394,12 +401,10 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None:
             return super().explain(sample, output, around)
-        steps, inner = (
-            DerivationBuilder().add_step(f"Right is {format_number(self.threshold)} or more of {self.inner.name}"),
-            self.inner,
-        )
+        inner = self.inner
+        steps = DerivationBuilder().add_step(f"Right is {format_number(self.threshold)} or more of {inner.name}")
         without = add_inner_score_step(steps, "Without false documents,", inner, *base, around)
-        value = add_inner_score_step(steps, "With false documents,", inner, sample, output, around)
+        value = add_inner_score_step(steps, "With false documents,", inner, sample, output, around=around)
         if without is None or value is None:
             return steps.finish("It cannot be told here", around.stored_score, general=True)
         misled = value < self.threshold
@@ -453,7 +458,6 @@ class MistakeReappearanceRate(_AnswerToDocuments):
         examples=("mistake_reappearance_rate",),
         signature={"norm": "norm"},
     )
-    norm: ClassVar[str] = "squad"
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without a false answer."""
@@ -507,7 +511,6 @@ class AttackSuccessRate(_AnswerToDocuments):
         examples=("attack_success_rate",),
         signature={"norm": "norm"},
     )
-    norm: ClassVar[str] = "squad"
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that are not attacked, or whose payload cannot be recognised in the answer."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..core.conventions import RankCutOff, signature_number
+from ..core.conventions import RankCutOff, SignatureOption
 from ..core.metrics_base import declare
 from ..core.registry import Use, register
 from ..core.scores import Score
@@ -70,10 +70,6 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
         signature={"evidence": "evidence_source", "k": "k"},
     )
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips samples without relevant documents, if these are the evidence."""
-        return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
-
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question, the answer and its evidence."""
         answer = response_text(output)
@@ -93,6 +89,15 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
             metric=self.name,
             sample_id=sample.sample_id,
         )
+
+
+def _signature_names(dimensions: Sequence[str]) -> str:
+    """The dimensions in a signature: their names, and a digest of each custom description."""
+    names = []
+    for dimension in dimensions:
+        name, colon, _ = dimension.partition(":")
+        names.append(f"{name}={hashlib.sha256(dimension.encode()).hexdigest()[:6]}" if colon else name)
+    return ",".join(names)
 
 
 @register("llm_answer_quality")
@@ -122,6 +127,12 @@ class LLMAnswerQuality(RatingMetric):
     target = TargetCategory.GENERATION_RELEVANCE
     metadata = declare(
         prompt_names=("answer_quality",),
+        signature={
+            "question": SignatureOption("asks_one_question", unless=False, words={True: "one"}),
+            "dimensions": SignatureOption("_judged_dimensions", unless=(), write=_signature_names),
+            "aggregation": SignatureOption("aggregation", where=("asks_one_question", False)),
+            "weights": "weights",
+        },
     )
 
     def __post_init__(self) -> None:
@@ -200,19 +211,6 @@ class LLMAnswerQuality(RatingMetric):
         weights = self.weights or (1.0,) * len(values)
         return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / math.fsum(weights)
 
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the dimensions and the aggregation."""
-        if self.asks_one_question:
-            return {**super().signature_options(), "question": "one"}
-        choices = {
-            **super().signature_options(),
-            "dimensions": ",".join(map(_signature_name, self._judged_dimensions)),
-            "aggregation": self.aggregation,
-        }
-        return (
-            choices if self.weights is None else {**choices, "weights": ",".join(map(signature_number, self.weights))}
-        )
-
 
 def _check_dimensions(value: object) -> tuple[str, ...]:
     """Dimensions as ``name`` or ``name: description``, from a list of either, or from a mapping."""
@@ -255,9 +253,3 @@ def _check_weights(value: object, names: Sequence[str]) -> tuple[float, ...]:
     if not any(value):
         raise BadValueError("one weight at least must be above 0")
     return tuple(map(float, value))
-
-
-def _signature_name(dimension: str) -> str:
-    """A dimension in a signature: its name, and a digest of a custom description."""
-    name, colon, _ = dimension.partition(":")
-    return f"{name}={hashlib.sha256(dimension.encode()).hexdigest()[:6]}" if colon else name

@@ -19,6 +19,7 @@ from ..core.derivation import (
     is_recording,
     join_items,
     quote_text,
+    yes_no,
 )
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
@@ -29,7 +30,7 @@ from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, metadata_texts, tokenizer_label
-from .overlap import ngrams, tokenize_answer, yes_no
+from .overlap import ngrams, tokenize_answer
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
             "no_text": "the documents have no text",
         },
         signature={
-            "evidence": "evidence_source",
-            "k": "k",
-            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label),
+            "evidence": SignatureOption("evidence_source", last=True),
+            "k": SignatureOption("k", last=True),
+            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label, last=True),
         },
     )
     empty_reason: ClassVar[str] = "empty_answer"
@@ -146,12 +147,8 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
             {"evidence_overlap": {"n": 2, "k": 3}},
             {"evidence_overlap": {"evidence_source": "relevant"}},
         ),
+        signature={"n": "n"},
     )
-
-    def signature_options(self) -> dict[str, str]:
-        """The length of n-grams and the evidence."""
-        return {"n": str(self.n), **super().signature_options()}
-
     empty_reason: ClassVar[str] = "too_short"
 
     def score_tokens(self, batch: Batch) -> Scores:

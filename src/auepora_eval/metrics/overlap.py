@@ -21,6 +21,7 @@ from ..core.derivation import (
     is_recording,
     join_items,
     quote_text,
+    yes_no,
 )
 from ..text.ngrams import lcs_positions
 from ..text.tokenizers import STOP_WORDS, plain_words, rouge_tokens, squad_words
@@ -68,11 +69,6 @@ def _as_list(texts: Texts | None) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts or ())
 
 
-def yes_no(is_so: bool) -> str:
-    """A cell of a table."""
-    return "yes" if is_so else "no"
-
-
 def format_words(words: Iterable[str]) -> str:
     """Tokens with visible separators."""
     return " · ".join(words) or "no words"
@@ -107,7 +103,7 @@ def exact_match(answer: str | None, references: Texts | None, words: Tokenize = 
     add_table(
         "Each reference; one without words is left out if others have some",
         ("reference, normalised", "is"),
-        ((format_words(reference), "the same" if reference == tokens else "different") for reference in compared),
+        ((format_words(reference), yes_no(reference == tokens, "the same", "different")) for reference in compared),
     )
     same = tokens in compared
     return add_outcome("A reference is the same, word for word" if same else "No reference is the same", float(same))
@@ -243,7 +239,7 @@ def rouge_lsum(reference: str, answer: str, words: Tokenize) -> Overlap:
         [words(line) for line in text.split("\n") if line] for text in (reference, answer)
     )
     left_in_reference, left_in_answer = (
-        Counter(word for sentence in text for word in sentence) for text in (reference_sentences, answer_sentences)
+        Counter(chain.from_iterable(text)) for text in (reference_sentences, answer_sentences)
     )
     totals = left_in_answer.total(), left_in_reference.total()
     hits = []
@@ -313,7 +309,7 @@ def rouge_package_f1(answer: Sequence[str], reference: Sequence[str], variant: s
 
 def supported_ngrams(answer: Sequence[str], documents: Iterable[Sequence[str]], n: int) -> list[bool]:
     """For each n-gram of the answer whether any document contains it."""
-    document_ngrams = {gram for words in documents for gram in ngrams(words, n)}
+    document_ngrams = set(chain.from_iterable(ngrams(words, n) for words in documents))
     return [gram in document_ngrams for gram in ngrams(answer, n)]
 
 

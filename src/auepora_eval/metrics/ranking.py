@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import (
     Cell,
     add_division,
@@ -24,8 +24,8 @@ from ..core.derivation import (
     format_number,
     is_recording,
     join_items,
+    yes_no,
 )
-from ..core.metric_metadata import declared_options
 from ..core.metrics_base import NOT_BY_ID, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
@@ -96,8 +96,9 @@ def find_hits(gold: Gold, ranked: Sequence[str], k: int | None, min_relevance: i
     ranks = hit_ranks(relevant, ranked, k)
     if is_recording():
         levels = relevance_levels(gold)
-        graded = any(levels[doc_id] != 1 for doc_id in relevant)
-        labels = [f"{doc_id} (level {levels[doc_id]})" if graded else doc_id for doc_id in sorted(relevant)]
+        labels = sorted(relevant)
+        if any(levels[doc_id] != 1 for doc_id in relevant):
+            labels = [f"{doc_id} (level {levels[doc_id]})" for doc_id in labels]
         threshold = "" if min_relevance == 1 else f" (level {min_relevance} or more)"
         add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(relevant)}", len(relevant))
         positions = list(enumerate(ranked[:k], start=1))
@@ -353,9 +354,9 @@ def accuracy_at_k(gold: Gold, ranked: Sequence[str], k: int, *, min_relevance: i
         (
             (
                 doc_id,
-                "relevant" if doc_id in relevant else "not relevant",
-                "within" if doc_id in chosen else "outside",
-                "right" if doc_id in right else "wrong",
+                yes_no(doc_id in relevant, "relevant", "not relevant"),
+                yes_no(doc_id in chosen, "within", "outside"),
+                yes_no(doc_id in right, "right", "wrong"),
             )
             for doc_id in sorted(pool)
         ),
@@ -486,6 +487,11 @@ class RankingMetric(ConfiguredMetric):
             "match": "the metric compares ids of chunks, and gold is not matched by id",
         },
         reads_depth="cut",
+        signature={
+            "empty": SignatureOption("active_conventions.empty_gold", last=True),
+            "rel": SignatureOption("active_conventions.min_relevance", unless=1, last=True),
+            "depth": SignatureOption("cut", unless=inf, differs_from="max_rank", last=True),
+        },
     )
     ranks_ids: ClassVar[bool] = True
     """Whether returned ids themselves are compared; parents of chunks may repeat, ids may not."""
@@ -497,8 +503,6 @@ class RankingMetric(ConfiguredMetric):
     """What a metric with the option ``contains`` computes from contained texts (``features.contained``)."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
-    shown_rules: ClassVar[tuple[str, ...]] = ("empty", "rel", "depth")
-    """The options of every ranking metric that its signature shows."""
     divisor: ClassVar[str] = ""
     """The convention that the plain definition gets as ``divide_by``."""
 
@@ -643,16 +647,6 @@ class RankingMetric(ConfiguredMetric):
         fillable = max(len(ranked), 1)
         return fillable if self.max_rank is None else min(self.max_rank, fillable)
 
-    def ranking_signature_options(self) -> dict[str, str]:
-        """The signature options of every ranking metric."""
-        rules = self.active_conventions
-        options: dict[str, str] = {"empty": rules.empty_gold}
-        if rules.min_relevance != 1:
-            options["rel"] = str(rules.min_relevance)
-        if rules.depth is not None and (self.max_rank is None or rules.depth < self.max_rank):
-            options["depth"] = str(rules.depth)
-        return {key: options[key] for key in self.shown_rules if key in options}
-
     @property
     def max_rank(self) -> int | None:
         """The number of positions this metric reads; ``None`` for all."""
@@ -668,7 +662,3 @@ class RankingMetric(ConfiguredMetric):
     def cut(self) -> float:
         """The number of positions that count: by the metric, and by the depth of the conventions."""
         return min(k for k in (self.max_rank, self.active_conventions.depth, inf) if k is not None)
-
-    def signature_options(self) -> dict[str, str]:
-        """What the class declares, and the options of every ranking metric."""
-        return {**declared_options(self, self.metadata), **self.ranking_signature_options()}

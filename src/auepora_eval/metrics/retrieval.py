@@ -273,7 +273,8 @@ class NDCGAtK(OrderMetric):
         view = self.view_of(batch)
         every = gold_positions(batch, view)
         # With every level at 1 all schemes agree, provided that level 1 is relevant.
-        plain = self.gain == "binary" or (every.level is None and self.active_conventions.min_relevance <= 1)
+        ungraded = self.active_conventions.min_relevance <= 1 and (every.gold_level == 1).all()
+        plain = self.gain == "binary" or bool(ungraded)
         dcg, ideal = self._binary(batch, view) if plain else self._graded(every, view, ideal_ranking(batch, view))
         values = np.divide(dcg, ideal, out=np.zeros_like(dcg), where=ideal > 0.0)
         return self.scores(batch, values)
@@ -315,8 +316,7 @@ class NDCGAtK(OrderMetric):
 
     def _graded(self, every: GoldPositions, view: RankingView, best: IdealRanking) -> tuple[Floats, Floats]:
         queries = len(every.gold_count)
-        level = np.ones_like(every.row) if every.level is None else every.level
-        row, rank = every.row, every.rank
+        row, rank, level = every.row, every.rank, every.level
         cut = self.position_cut(view)
         if math.isfinite(cut):
             within = rank < cut
@@ -602,10 +602,14 @@ class AQWV(RankingMetric):
             {"aqwv": {"form": "program"}},
             {"aqwv": {"p_fa": "collection", "corpus_size": 50}},
         ),
-        signature={"beta": "beta", "fa": "p_fa", "corpus": "corpus_size", "form": "form"},
+        signature={
+            "beta": "beta",
+            "fa": "p_fa",
+            "corpus": "corpus_size",
+            "form": "form",
+            "empty": None,  # the form says how empty gold is treated
+        },
     )
-    shown_rules: ClassVar[tuple[str, ...]] = ("rel", "depth")
-    """The treatment of empty gold depends on the form."""
     worst_stats = (0.0, math.nan, 1.0, 1.0)
     """Everything missed, everything a false alarm; the gold flag is kept."""
 

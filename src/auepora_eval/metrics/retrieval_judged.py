@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.hits import Floats, GoldPositions, Ints, gold_positions, hits, hits_within, sum_by_query
+from ..features.hits import Floats, Ints, gold_positions, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings, rankings
 from ..options import Gt, Lt, PositiveInt
 from .ranking import (
@@ -30,12 +30,6 @@ from .ranking import (
     rbp_residual,
     relevance_levels,
 )
-
-
-def found_and_gold_levels(every: GoldPositions) -> tuple[Ints, Ints]:
-    """The levels of found ids and of gold ids; ones if a batch has no levels."""
-    level = np.ones_like(every.row) if every.level is None else every.level
-    return level, np.ones(int(every.gold_count.sum()), np.int64) if every.gold_level is None else every.gold_level
 
 
 @register("bpref")
@@ -63,7 +57,7 @@ class BPref(RankingMetric):
     def score(self, batch: Batch) -> Scores:
         """By the number of judged non-relevant documents above each hit."""
         every, rules = gold_positions(batch, judged_rankings), self.active_conventions
-        level, gold_level = found_and_gold_levels(every)
+        level, gold_level = every.level, every.gold_level
         relevant = (level >= rules.min_relevance) & (every.rank < self.cut)
         other = (level >= 0) & (level < rules.min_relevance)
         per_query = np.bincount(every.row[other], minlength=len(batch))
@@ -92,8 +86,6 @@ class JudgedAtK(RankingMetric):
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     definition = judged_at_k
-    shown_rules: ClassVar[tuple[str, ...]] = ("depth",)
-    """Relevance and empty gold do not matter."""
     metadata = declare(
         skip_reasons={"no_gold": "`relevant_docs` is not annotated"},
         reference="ir_measures `Judged`; 1 − trec_eval `unj` for full lists",
@@ -102,12 +94,13 @@ class JudgedAtK(RankingMetric):
             "judged@5",
         ),
         aliases={"ir_measures": ("Judged",)},
+        signature={"empty": None, "rel": None},  # relevance and empty gold do not matter
     )
 
     def score(self, batch: Batch) -> Scores:
         """Judged positions over positions."""
         every = gold_positions(batch, judged_rankings)
-        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.cut)
+        keep = (every.level >= 0) & (every.rank < self.cut)
         positions = np.minimum(every.returned, self.cut)
         values = np.bincount(every.row[keep], minlength=len(batch)) / np.maximum(positions, 1)
         return Scores.of(values, skip={"no_gold": ~every.annotated})
@@ -147,7 +140,7 @@ class AccuracyAtK(RankingMetric):
     def score(self, batch: Batch) -> Scores:
         """Right decisions over judged documents."""
         every, rules = gold_positions(batch, judged_rankings), self.active_conventions
-        level, gold_level = found_and_gold_levels(every)
+        level, gold_level = every.level, every.gold_level
         rows = every.gold_rows()
         gold = hits(batch, rules, judged_rankings).gold
         # Where min_relevance is below 0 an unjudged level may still be gold.
@@ -207,7 +200,7 @@ class RBP(RankingMetric):
         judged = judged_rankings if rules.match == "id" else view
         every, all_hits = gold_positions(batch, judged), hits(batch, rules, view)
         weight = _powers(self.p, np.concatenate([every.rank, all_hits.rank]))
-        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.position_cut(judged))
+        keep = (every.level >= 0) & (every.rank < self.position_cut(judged))
         row, rank = every.row[keep], every.rank[keep]
         residual = 1.0 - (1.0 - self.p) * sum_by_query(row, weight[rank], len(batch))
         total = sum_by_query(all_hits.row, weight[all_hits.rank], len(batch))
@@ -264,7 +257,7 @@ class ERRAtK(RankingMetric):
         """Loops over hit positions: the first hit of every query, then the second, and so on."""
         view = self.view_of(batch)
         every = gold_positions(batch, view)
-        level, gold_level = found_and_gold_levels(every)
+        level, gold_level = every.level, every.gold_level
         highest = int(gold_level.max(initial=0))
         if highest > self.max_grade:
             query = int(every.gold_rows()[np.argmax(gold_level > self.max_grade)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -19,7 +19,7 @@ from ..errors import BadTypeError, BadValueError
 from ..features.hits import Floats, reject_duplicates
 from ..features.matching import ParentSpan, covered_characters
 from ..features.rankings import highest_levels, rankings
-from .ranking import relevant_ids
+from .ranking import Gold, relevant_ids
 
 Character = tuple[str, int]
 """A parent's id and a position in it."""
@@ -78,22 +78,14 @@ class SpanMetric(ConfiguredMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, character by character."""
-        if sample.relevant_docs is None:
-            return Score.skip("no_gold")
-        ids = relevant_ids(highest_levels(sample), self.active_conventions.min_relevance)
-        relevant = [document for document in sample.relevant_docs if document.doc_id in ids]
-        if not relevant:
-            return Score.skip("empty_gold")
+        levels = None if sample.relevant_docs is None else highest_levels(sample)
         chunks = [item.doc for item in output.retrieved[: self._cut]]
-        passages, pieces = _pieces(relevant, sample.sample_id), _pieces(chunks, sample.sample_id)
-        gold = _characters(passages or ())
-        if not gold:
-            return Score.skip("no_spans")
-        if pieces is None:
-            return Score.skip("no_returned_spans")
-        returned = _characters(pieces)
-        for text, spans in (("The gold passages", passages or ()), (f"The first {self.k} chunks", pieces)):
-            add_table(text, ("document", "from", "to"), spans)
+        spans = _compared_spans(sample, levels, chunks, self.active_conventions.min_relevance)
+        if isinstance(spans, str):
+            return Score.skip(spans)
+        add_table("The gold passages", ("document", "from", "to"), spans[0])
+        add_table(f"The first {self.k} chunks", ("document", "from", "to"), spans[1])
+        gold, returned = _characters(spans[0]), _characters(spans[1])
         common, either = len(gold & returned), gold | returned
         add_step(f"Characters, each counted once: {len(gold)} gold, {len(returned)} returned, {common} in both")
         divisor = len({"gold": gold, "returned": returned, "either": either}[self.divide_by])
@@ -169,32 +161,37 @@ class SpanIoUAtK(SpanMetric):
 
 
 def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
-    gold_sizes, returned_sizes = np.zeros(len(batch)), np.zeros(len(batch))
-    common = []
+    gold_sizes, returned_sizes = np.zeros((2, len(batch)))
+    common: list[Score] = []
     # ``rankings`` has validated levels; a document given twice has its highest level.
-    for row, ids in enumerate(rankings(batch).gold):
-        sample, output = batch.samples[row], batch.outputs[row]
-        if ids is None:
-            common.append(Score.skip("no_gold"))
-            continue
-        relevant = relevant_ids(ids, min_relevance)
-        if not relevant:
-            common.append(Score.skip("empty_gold"))
-            continue
-        gold = _pieces((d for d in sample.relevant_docs or () if d.doc_id in relevant), sample.sample_id) or []
+    for row, levels in enumerate(rankings(batch).gold):
+        output = batch.outputs[row]
         answered = output is not None and output.error is None  # documents of a failed output are ignored
-        chunks = output.retrieved[:cut] if output is not None and answered else []
-        returned = _pieces((item.doc for item in chunks), sample.sample_id)
-        gold_sizes[row] = covered_characters(gold)
-        if not gold_sizes[row]:
-            common.append(Score.skip("no_spans"))
-        elif returned is None:
-            common.append(Score.skip("no_returned_spans"))
-        else:
-            returned_sizes[row] = covered_characters(returned)
-            both = gold_sizes[row] + returned_sizes[row] - covered_characters(gold + returned)
-            common.append(Score(float(both)))
+        chunks = [item.doc for item in output.retrieved[:cut]] if output is not None and answered else []
+        spans = _compared_spans(batch.samples[row], levels, chunks, min_relevance)
+        if isinstance(spans, str):
+            common.append(Score.skip(spans))
+            continue
+        gold_sizes[row], returned_sizes[row] = covered_characters(spans[0]), covered_characters(spans[1])
+        both = gold_sizes[row] + returned_sizes[row] - covered_characters(spans[0] + spans[1])
+        common.append(Score(float(both)))
     return SpanOverlap(gold_sizes, returned_sizes, Scores.from_list(common))
+
+
+def _compared_spans(
+    sample: EvaluationSample, levels: Gold | None, chunks: Sequence[Document], min_relevance: int
+) -> tuple[list[ParentSpan], list[ParentSpan]] | str:
+    """The spans of the gold passages and of the chunks; the skip reason where they cannot be compared."""
+    if levels is None:
+        return "no_gold"
+    ids = relevant_ids(levels, min_relevance)
+    relevant = [document for document in sample.relevant_docs or () if document.doc_id in ids]
+    if not relevant:
+        return "empty_gold"
+    passages, pieces = _pieces(relevant, sample.sample_id), _pieces(chunks, sample.sample_id)
+    if not covered_characters(passages or ()):
+        return "no_spans"
+    return "no_returned_spans" if pieces is None else (passages or [], pieces)
 
 
 def _characters(pieces: Iterable[ParentSpan]) -> set[Character]:

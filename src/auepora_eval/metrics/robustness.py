@@ -109,7 +109,8 @@ class RatioOfValues(_RatioReducer):
     def sides(self, scores: Scores) -> tuple[float, float]:
         """The values on base and noisy samples; NaN without samples."""
         keys: list[FamilyKey] = [key for key, used in zip(scores.keys or (), scores.counted, strict=True) if used]
-        base, noisy = ([key.payload[side] for key in keys if key.payload[side] is not None] for side in (0, 1))
+        base = [key.payload[0] for key in keys if key.payload[0] is not None]
+        noisy = [key.payload[1] for key in keys if key.payload[1] is not None]
         return self.side(base), self.side(noisy)
 
     def side(self, parts: Sequence[Scores]) -> float:
@@ -164,9 +165,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             {"noise_robustness": {"base": "distinct_n"}},
         ),
         signature={"noise": SignatureOption("noise_scenarios", write=join_scenarios), "base_set": "base_set"},
+        worst_of_base=True,
     )
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -408,10 +408,9 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
         ),
         signature={"scenarios": SignatureOption("counterfactual_scenarios", write=join_scenarios)},
+        worst_of_base=True,
     )
     base_role: ClassVar[str] = "similarity"
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
 from typing import Any, Literal
 
 import numpy as np
@@ -108,15 +108,12 @@ class TextPairMetric(SemanticMetricBase):
 
     def score(self, batch: Batch) -> Scores:
         """The highest value among each answer's pairs."""
-        compared: list[list[str]] = [[] for _ in range(len(batch))]
-        compared_texts = reference_texts(batch, self.role)
-        for owner, text in zip(compared_texts.owners.tolist(), compared_texts.texts, strict=True):
-            compared[owner].append(text)
+        skip = self.without_reference(batch)
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
         rows: list[list[Pair]] = []
-        for row, (answer, texts, output) in enumerate(zip(answers(batch), compared, batch.outputs, strict=True)):
+        for row, (answer, sample, output) in enumerate(zip(answers(batch), batch.samples, batch.outputs, strict=True)):
             answered = output is not None and output.error is None and output.response is not None
-            known, pairs = self._decide_empty(answer, texts) if answered else (0.0, [])
+            known, pairs = self._decide_empty(answer, self.compared_texts(sample)) if answered else (0.0, [])
             values[row] = 0.0 if known is None else known
             rows.append(pairs)
         pair_scores = self.score_pairs(batch, rows)
@@ -129,9 +126,7 @@ class TextPairMetric(SemanticMetricBase):
                 values[row], stats[row] = pair_scores.values[row_slice].max(), sum(pair_scores.cut[row_slice])
                 start += len(pairs)
         note_truncation(batch, self.name, stats[:, 0])
-        return self.outcome(
-            batch, values, skip=self.without_reference(batch), fail=problem_masks(problems), stats=stats
-        )
+        return self.outcome(batch, values, skip=skip, fail=problem_masks(problems), stats=stats)
 
     def _decide_empty(self, answer: str, texts: Sequence[str]) -> tuple[float | None, list[Pair]]:
         """The value if an empty text decides it, else the pairs for the model.
@@ -178,9 +173,20 @@ def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> T
     return TextPairScores(found.values, found.problems, cut)
 
 
+@dataclass(frozen=True)
+class _EmbedderOption:
+    """The option with the function or model that embeds texts."""
+
+    embed_fn: Any = field(metadata={"convert": parse_embedder})
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder is available."""
+        require_embedder(self.embed_fn)
+
+
 @register("embedding_similarity")
 @dataclass(frozen=True)
-class EmbeddingSimilarity(TextPairMetric):
+class EmbeddingSimilarity(_EmbedderOption, TextPairMetric):
     r"""Cosine of the answer's vector with that of the reference, or of the query.
 
     .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
@@ -195,15 +201,9 @@ class EmbeddingSimilarity(TextPairMetric):
     cosine can be.
     """
 
-    embed_fn: Any = field(metadata={"convert": parse_embedder})
-
     metadata = declare(
         signature={"embed": SignatureOption("embed_fn", write=embedder_name), **COMPARED_TO},
     )
-
-    def require_ready(self) -> None:
-        """Raise unless the embedder is available."""
-        require_embedder(self.embed_fn)
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -320,10 +320,9 @@ class CrossEncoderSimilarity(ModelOptions, TextPairMetric):
 
 
 @dataclass(frozen=True)
-class _ContextMetric(ConfiguredMetric):
+class _ContextMetric(_EmbedderOption, ConfiguredMetric):
     """A metric over the embeddings of the first k returned documents."""
 
-    embed_fn: Any = field(metadata={"convert": parse_embedder})
     k: RankCutOff | None = field(default=None, kw_only=True)
 
     metadata = declare(
@@ -348,10 +347,6 @@ class _ContextMetric(ConfiguredMetric):
         """The number of documents read; ``None`` for all."""
         cut = self.active_conventions.depth
         return self.k if cut is None else min(self.k or cut, cut)
-
-    def require_ready(self) -> None:
-        """Raise unless the embedder is available."""
-        require_embedder(self.embed_fn)
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
         """The embeddings of the texts of each row, and the number of truncated texts."""
@@ -633,13 +628,8 @@ class NliGrounding(EvidenceMetric, AnswerMetric):
         own = [text for text in texts if text and text.strip()]
         if not own:
             return Score.skip("no_text") if texts else Score(0.0)
-        place, supported = entailment_index(self.pair_model.loaded(), self.entailment_label), 0
-        for sentence in sentences:
-            logits = [
-                self.pair_model.logits([(premise, sentence)])[0] for premise in select_premises(own, self.evidence)
-            ]
-            probabilities = [
-                label_probability(logit[0], place) for logit in logits if not isinstance(logit, InferenceFailure)
-            ]
-            supported += max(probabilities) >= self.threshold
-        return Score(supported / len(sentences))
+        place = entailment_index(self.pair_model.loaded(), self.entailment_label)
+        pairs = [(premise, sentence) for sentence, premise in product(sentences, select_premises(own, self.evidence))]
+        outcomes = [self.pair_model.logits([pair])[0] for pair in pairs]
+        value, _, reason = self._supported_proportion(outcomes, place, len(sentences))
+        return Score(value) if reason is None else Score.fail(reason)

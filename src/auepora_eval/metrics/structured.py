@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral, Real
@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ..core.conventions import SignatureOption
-from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text
+from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text, yes_no
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score
@@ -144,6 +144,16 @@ def _quote_name(name: str) -> str:
     return quote(name, safe="", errors="surrogatepass")
 
 
+def _quote_names(names: Iterable[str]) -> str:
+    """The names of fields for a signature."""
+    return ",".join(sorted(_quote_name(name) for name in names))
+
+
+def _schema_digest(text: str) -> str:
+    """A schema for a signature."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 @register("label_accuracy")
 @dataclass(frozen=True)
 class LabelAccuracy(AnnotatedMetric):
@@ -231,6 +241,7 @@ class FieldAccuracy(AnnotatedMetric):
             "field_accuracy",
             {"field_accuracy": {"fields": ["label", "n"]}},
         ),
+        signature={"fields": SignatureOption("fields", words={None: "*"}, write=_quote_names)},
     )
 
     def __post_init__(self) -> None:
@@ -261,16 +272,12 @@ class FieldAccuracy(AnnotatedMetric):
                     name,
                     _to_json(value),
                     _to_json(given[name]) if name in given else "not there",
-                    "right" if name in right else "wrong",
+                    yes_no(name in right, "right", "wrong"),
                 )
                 for name, value in expected.items()
             ),
         )
         return Score(add_division("Right / expected", len(right), len(expected)))
-
-    def signature_options(self) -> dict[str, str]:
-        """The compared fields."""
-        return {"fields": "*" if self.fields is None else ",".join(sorted(map(_quote_name, self.fields)))}
 
     def _expected(self, sample: EvaluationSample) -> dict[str, Any]:
         structured = getattr(sample.reference_answer, "structured", None)
@@ -315,6 +322,7 @@ class StructuredValidity(AnnotatedMetric):
             "structured_validity",
             {"structured_validity": {"schema": {"type": "object", "required": ["n"]}}},
         ),
+        signature={"schema": SignatureOption("_text", words={None: "sample"}, write=_schema_digest)},
     )
 
     def __post_init__(self) -> None:
@@ -354,10 +362,6 @@ class StructuredValidity(AnnotatedMetric):
             add_step(f"The schema: {quote_text(schema)}")
             add_step(f"The answer: {quote_text(_to_json(output.response.structured or output.response.text))}")
         return Score(add_outcome("It is an object that fits" if fits else "It is no object that fits", float(fits)))
-
-    def signature_options(self) -> dict[str, str]:
-        """The schema: ``sample``, or a digest of the given one."""
-        return {"schema": "sample" if self._text is None else hashlib.sha256(self._text.encode()).hexdigest()[:12]}
 
 
 def _to_json(value: Any) -> str:

@@ -411,7 +411,7 @@ class RecallInTokens(_DocumentTokens):
 
     def signature_options(self) -> dict[str, str]:
         """The tokenizer, and the options of recall."""
-        return {**super().signature_options(), **self._recall.ranking_signature_options()}
+        return {**super().signature_options(), **self._recall.signature_options()}
 
     def within_budget(self, output: SystemOutputs) -> tuple[SystemOutputs, bool]:
         """The output with the documents that fit, and whether a text is unknown that is needed to tell."""

@@ -252,6 +252,10 @@ def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
         )
 
 
+FOLLOWED = ("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
+"""What a metric copies from another one whose value it has on other samples or answers."""
+
+
 def inner_signature_options(inner: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one: its name, and its options prefixed with the role."""
     signature = inner.signature
@@ -268,8 +272,6 @@ class MetricOfMetric(ConfiguredMetric):
     """How signatures name the other metric."""
     base_option: ClassVar[str] = "base"
     """The option with the other metric: its name, ``{name: options}``, or a ``Metric``."""
-    has_worst_of_base: ClassVar[bool] = False
-    """Whether a failed answer counts at the worst value of the other metric."""
     metadata = declare(
         counts_system_failures=False,  # the wrapped metric has counted them
     )
@@ -298,7 +300,7 @@ class MetricOfMetric(ConfiguredMetric):
     @property
     def worst(self) -> float | None:
         """The worst value of the wrapped metric, where failures count as they do there."""
-        return self.inner.worst if self.has_worst_of_base else super().worst
+        return self.inner.worst if self.metadata.worst_of_base else super().worst
 
     @property
     def wrapped(self) -> Any:
@@ -380,6 +382,8 @@ class SlicedMetric(WrapperMetric):
     metadata = declare(
         handles_failures=True,
         suggested=False,
+        follows_base=True,
+        worst_of_base=True,
         skip_reasons={"other_slice": "the sample is not selected"},
         failure_note="as with the other metric",
         examples=(
@@ -390,9 +394,6 @@ class SlicedMetric(WrapperMetric):
             {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
         ),
     )
-    follows_base: ClassVar[bool] = True
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.where, Mapping):
@@ -404,7 +405,7 @@ class SlicedMetric(WrapperMetric):
                 f"where must be {{'labels.<key>': value}} or a function of the sample, not {self.where!r:.80}"
             )
         super().__post_init__()
-        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+        self.copy_attributes(*FOLLOWED, "needs_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property
@@ -560,9 +561,8 @@ class ContextNoiseAccuracy(WrapperMetric):
             {"context_noise_accuracy": {"insufficient": "rgb_script"}},
         ),
         signature={"insufficient": "insufficient"},
+        worst_of_base=True,
     )
-
-    has_worst_of_base: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -667,8 +667,8 @@ class _ConditionalQuality(WrapperMetric):
         by_chunk_id=True,
         matches_gold=True,
         failure_note="leaves the mean: nothing is known of what it retrieved",
+        follows_base=True,
     )
-    follows_base: ClassVar[bool] = True
     on_hit: ClassVar[bool]
     other_reason: ClassVar[str]
 
@@ -679,7 +679,7 @@ class _ConditionalQuality(WrapperMetric):
             raise BadValueError(
                 f"'{inner.name}' is computed from several samples together; it has no value on a subset"
             )
-        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
+        self.copy_attributes(*FOLLOWED)
 
     def required_fields(self) -> list[str]:
         """Gold documents, and the fields the other metric requires."""

@@ -119,8 +119,8 @@ def encode_with_cache(
     valid = [text for text, (row, _) in new.items() if not isinstance(row, InferenceFailure) and np.isfinite(row).all()]
     if valid:
         vector_cache.write(model, valid, [new[text][0] for text in valid], [new[text][1] for text in valid])
-    pairs = [known[text] if text in known else new[text] for text in texts]
-    return EmbeddingBatch([row for row, _ in pairs], [cut for _, cut in pairs])
+    found = new | known
+    return EmbeddingBatch([found[text][0] for text in texts], [found[text][1] for text in texts])
 
 
 # --- vectors from an OpenAI-compatible endpoint ----------------------------------------------------------------------

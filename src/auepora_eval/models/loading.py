@@ -200,15 +200,10 @@ class ModelSource(ModelOptions):
         path = Path(self.model).expanduser()
         return f"{path.resolve().name}-{fingerprint(path)[:8]}".replace("|", "/")
 
-    def signature_options(self) -> dict[str, str]:
-        """Shown in a signature: the model, and the precision if it is not float32."""
-        shown = {"model": self.model_name}
-        return shown if self.precision == "float32" else {**shown, "precision": self.precision}
-
     @property
     def identity(self) -> str:
-        """Identifies what the model computes, in signatures and caches."""
-        return " ".join(self.signature_options().values())
+        """Identifies what the model computes, in signatures and caches: the precision only if it is not float32."""
+        return self.model_name if self.precision == "float32" else f"{self.model_name} {self.precision}"
 
 
 def given_options(described: Any) -> dict[str, Any]:
@@ -278,12 +273,6 @@ def _cached_model(key: tuple[str, ...], load: Callable[[], LoadedModel]) -> Load
                 _MODELS.popitem(last=False)
         _MODELS.move_to_end(key)
         return _MODELS[key]
-
-
-def release_models() -> None:
-    """Drop all loaded models and free their memory."""
-    with _MODELS_LOCK:
-        _MODELS.clear()
 
 
 def read_config(path: Path) -> dict[str, Any]:

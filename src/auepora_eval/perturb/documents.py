@@ -302,10 +302,9 @@ class NoisePool:
     @classmethod
     def from_samples(cls, samples: Iterable[EvaluationSample]) -> NoisePool:
         """A pool of the gold and candidate documents of samples that have a text."""
-        documents = (
-            doc for sample in samples for doc in [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())]
-        )
-        return cls.from_documents([doc for doc in documents if doc.text.strip()], "the samples' documents")
+        listed = ([*(sample.relevant_docs or ()), *(sample.candidate_docs or ())] for sample in samples)
+        documents = [doc for doc in chain.from_iterable(listed) if doc.text.strip()]
+        return cls.from_documents(documents, "the samples' documents")
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -414,9 +413,7 @@ class Perturber:
         attack = choose_payload(sample, self.perturbation.inject, self.perturbation.seed, self.payloads)
         if attack is not None:
             items, documents = self._inject_payload(sample, list(items), documents, payload_document(attack), record)
-        if not record or not any(
-            name in record for name in ("dropped", "edited", "injected", "duplicated", "shuffled", PAYLOAD)
-        ):
+        if not any(name in record for name in ("dropped", "edited", "injected", "duplicated", "shuffled", PAYLOAD)):
             return retrieved, record
         return [
             replace(item, doc=document, rank=rank)
@@ -426,8 +423,6 @@ class Perturber:
     def _drop_relevant(
         self, sample: EvaluationSample, items: Sequence[RetrievedDocument], record: PerturbationRecord
     ) -> Sequence[RetrievedDocument]:
-        if not self.perturbation.drop:
-            return items
         hit = [self._selects(sample, "drop", item.doc) for item in items]
         _record_ids(record, "dropped", [item.doc for item, gone in zip(items, hit, strict=True) if gone])
         return [item for item, gone in zip(items, hit, strict=True) if not gone]
@@ -435,8 +430,6 @@ class Perturber:
     def _edit_relevant(
         self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
     ) -> list[Document]:
-        if not self.perturbation.counterfactual:
-            return documents
         documents_out: list[Document] = []
         edited: list[Document] = []
         unedited: list[Document] = []
@@ -453,6 +446,8 @@ class Perturber:
 
     def _selects(self, sample: EvaluationSample, kind: str, document: Document) -> bool:
         """Whether a document is relevant, and all gold that makes it so is selected."""
+        if not getattr(self.perturbation, kind):
+            return False
         keys = gold_of(sample, document, self.match)
         return bool(keys) and all(_is_selected(sample, kind, key, self.perturbation) for key in keys)
 
@@ -496,8 +491,6 @@ class Perturber:
     def _duplicate(
         self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
     ) -> list[Document]:
-        if not self.perturbation.duplicate:
-            return documents
         n = len(documents)
         positions: list[int] = []
         for position, document in enumerate(documents):
@@ -684,6 +677,13 @@ class PerturbedRetriever(_PerturbingRetriever):
     ``io.corpus.Corpus``), else from the samples' documents that have a text. ``edit`` makes a counterfactual
     document; without it, ``metadata["wrong_answer"]`` replaces the right answer. ``arm`` sets the rates: ``none`` for
     no documents, ``original`` for the retrieved ones, ``edited`` for counterfactual ones.
+
+    Example:
+        >>> class Fixed:
+        ...     def retrieve(self, query, *, top_k):
+        ...         return [RetrievedDocument(Document("ada"), 1.0, 1)]
+        >>> PerturbedRetriever(Fixed(), drop=1.0, samples=samples).retrieve("Who wrote it?", top_k=5)
+        []
     """
 
     def __init__(

@@ -199,7 +199,7 @@ def _is_letter(cell: str) -> bool:
 
 
 def _has_number(cells: list[str], word: range) -> bool:
-    return any(unicodedata.category(character)[0] == "N" for position in word for character in cells[position])
+    return any(unicodedata.category(character)[0] == "N" for character in "".join(cells[word.start : word.stop]))
 
 
 class _RandomEdit:

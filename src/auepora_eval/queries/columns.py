@@ -27,6 +27,7 @@ from ..features.matching import first_gold_rank
 from ..features.rankings import parse_level
 from ..features.texts import RefusalDetector
 from ..io.codec import DocumentRow
+from ..runtime.processes import return_free_memory
 from ..stats.intervals import Bools, Floats
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
@@ -206,6 +207,7 @@ class KnownValues:
         self._values: dict[object, Any] = {}
         self._locks: dict[object, threading.RLock] = {}
         self._lock = threading.Lock()
+        self._prepared: set[object] = set()
 
     def __contains__(self, key: object) -> bool:
         return key in self._values
@@ -219,6 +221,23 @@ class KnownValues:
                 self._values[key] = compute()
             found: T = self._values[key]
             return found
+
+    def prepare(self, key: object, read: Callable[[], object]) -> bool:
+        """Whether the value of a key is known; else ``read`` computes it in a thread, which has begun once."""
+        with self._lock:
+            begins = key not in self._values and key not in self._prepared
+            self._prepared.add(key)
+        if begins:
+            threading.Thread(target=_read_quietly, args=(read,), name="auepora-columns", daemon=True).start()
+        return key in self._values
+
+
+def _read_quietly(read: Callable[[], object]) -> None:
+    # One at a time, so that requests meanwhile share the interpreter with one thread only. An error such as a deleted
+    # run is raised again by the next access.
+    with _READING, suppress(AueporaError):
+        read()
+    return_free_memory()
 
 
 class RunColumns:
@@ -235,7 +254,6 @@ class RunColumns:
         self._computed: dict[str, ScoreColumn] = {}
         self._known = KnownValues()
         self._tables: dict[object, Any] = {}
-        self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     @property
@@ -259,17 +277,7 @@ class RunColumns:
 
     def prepare(self) -> None:
         """Read samples, outputs and refusals in a thread, unless that has been done or has begun."""
-        with self._lock:
-            if "refused" in self._known or (self._thread is not None and self._thread.is_alive()):
-                return
-            self._thread = threading.Thread(target=self._prepare, name="auepora-columns", daemon=True)
-            self._thread.start()
-
-    def _prepare(self) -> None:
-        # One run at a time, so that requests meanwhile share the interpreter with one thread only. An error such as a
-        # deleted run is raised again by the next access.
-        with _READING, suppress(AueporaError):
-            _ = self.outputs, self.refused
+        self._known.prepare("refused", lambda: (self.outputs, self.refused))
 
     @property
     def outputs(self) -> OutputColumns:
@@ -451,7 +459,7 @@ def output_state(packed: PackedOutput) -> int:
 
 def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
     """The rank of the first gold document; 0 if none was returned."""
-    rows = [DocumentRow(row) if isinstance(row, str) else row for row in gold]
+    rows = [_as_row(document) for document in gold]
     if any(row.span is not None for row in rows):
         documents = [Document(row.doc_id, "", row.metadata, row.parent_id, row.span) for row in rows]
         try:
@@ -467,7 +475,12 @@ def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
 
 def gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
     """The ids of the relevant documents."""
-    return {document if isinstance(document, str) else document.doc_id for document in gold if _is_relevant(document)}
+    relevant = [document for document in gold if _is_relevant(document)]
+    return {_as_row(document).doc_id for document in relevant}
+
+
+def _as_row(document: DocumentRow | str) -> DocumentRow:
+    return DocumentRow(document) if isinstance(document, str) else document
 
 
 def _step_returned_gold(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> bool:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..compare.metrics import headline_order
+from ..compare.metrics import headline_order, planned_primary
 from ..core.types import TargetCategory
 from ..errors import BadValueError
 from ..store.runs import packed_queries
@@ -53,8 +53,7 @@ def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort:
     key = parse_name(sort.removeprefix("-"))
     used += [key[1]] if key[0] == "metric" else []
     results = table.results
-    plans = (run.record.plan.get("primary") for run in reversed(table.runs))
-    primary = next((plan for plan in plans if isinstance(plan, list) and plan), [])
+    primary = planned_primary(run.record for run in reversed(table.runs))
     ordered = sorted(results.values(), key=lambda result: headline_order(result.name, result.target.name))
     by_target = {result.target: result.name for result in reversed(ordered)}
     default = [name for name in primary if name in results]

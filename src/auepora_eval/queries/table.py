@@ -6,7 +6,6 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -22,9 +21,8 @@ from ..core.conventions import Match, Signature
 from ..core.results import display_name, metric_labels
 from ..core.slices import Rows, group_names
 from ..core.types import MetricResult
-from ..errors import AueporaError, BadValueError, did_you_mean
+from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet
-from ..runtime.processes import return_free_memory
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
 from ..text.tokenizers import content_terms
@@ -152,8 +150,6 @@ class QueryTable(JoinedRuns):
         super().__init__(runs)
         self._find_set = find_set
         self._known = KnownValues()
-        self._being_read: set[object] = set()
-        """Keys of values that are computed in a thread."""
         self._search = _TextSearch(self.runs, self._rows, len(self.ids))
 
     @property
@@ -274,11 +270,7 @@ class QueryTable(JoinedRuns):
 
     def prepare_changes(self, metric: str) -> bool:
         """Whether the causes of changes by a metric are known; else they are read in a thread, which takes long."""
-        key = ("changes", metric)
-        if key not in self._known and key not in self._being_read:
-            self._being_read.add(key)
-            threading.Thread(target=_prepare_changes, args=(self, metric), name="auepora-changes", daemon=True).start()
-        return key in self._known
+        return self._known.prepare(("changes", metric), partial(self.changes, metric))
 
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""
@@ -436,12 +428,6 @@ class _TextSearch:
         return found
 
 
-def _prepare_changes(table: QueryTable, metric: str) -> None:
-    with suppress(AueporaError):  # such as a deleted run; the next access raises it again
-        table.changes(metric)
-    return_free_memory()
-
-
 def _read_changes(table: QueryTable, metric: str) -> Bytes:
     first, last = table.runs[0], table.runs[-1]
     found = explain_changes(first.store, first.record, last.record, metric=metric or None, worse_only=False)
@@ -458,9 +444,8 @@ def hit_codes(table: QueryTable, per_query: Iterable[QueryComparison]) -> Bytes:
     codes = np.zeros(len(table), np.uint8)
     for comparison in per_query:
         row = table.row_of(comparison.query_id)
-        kind = comparison.kind.value.lower()
-        if comparison.kind is ComparisonKind.WIN and comparison.a_hit_rank is None:
-            kind = "gained"
+        is_gained = comparison.kind is ComparisonKind.WIN and comparison.a_hit_rank is None
+        kind = "gained" if is_gained else comparison.kind.value.lower()
         if row is not None:
             codes[row] = 1 + HITS.index(kind)
     return codes

@@ -115,7 +115,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
         name: "required" if parameter.default is inspect.Parameter.empty else repr(parameter.default)
         for name, parameter in info.options.items()
     }
-    follows_base = getattr(cls, "follows_base", False)
+    follows_base = info.metadata.follows_base
     span = _declared_range(info) if scored else getattr(cls, "range", None)
     prompts = [built_in_prompt(name) for name in info.metadata.prompt_names]
     return MetricCard(

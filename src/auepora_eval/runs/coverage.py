@@ -41,8 +41,7 @@ class JudgedAtDepth(BatchMetric):
     def score(self, batch: Batch) -> Scores:
         """Proportion of judged results; queries without gold or without results are skipped."""
         hits = gold_positions(batch, judged_rankings)
-        level = np.ones_like(hits.row) if hits.level is None else hits.level
-        keep, positions = level >= 0, hits.returned
+        keep, positions = hits.level >= 0, hits.returned
         if self.depth is not None:
             keep, positions = keep & (hits.rank < self.depth), np.minimum(positions, self.depth)
         judged = np.bincount(hits.row[keep], minlength=len(batch))

@@ -122,7 +122,7 @@ def _count_units(samples: Sequence[EvaluationSample]) -> int:
 
 
 def _near_duplicates(samples: Sequence[EvaluationSample]) -> QualityFinding | None:
-    """Questions that are nearly equal, with the same numbers, and do not belong to one group."""
+    """Questions that are nearly equal, with the same numbers, and belong neither to one group nor to two answers."""
     compared = samples[:MAX_COMPARED]
     queries = [utils.default_process(sample.query) for sample in compared]
     similarity = process.cdist(
@@ -132,7 +132,8 @@ def _near_duplicates(samples: Sequence[EvaluationSample]) -> QualityFinding | No
     for first, second in zip(*np.nonzero(np.triu(similarity, k=1)), strict=True):
         earlier, later = compared[first], compared[second]
         same_numbers = _NUMBERS.findall(earlier.query) == _NUMBERS.findall(later.query)
-        if queries[first] and same_numbers and earlier.cluster != later.cluster:
+        is_asked_again = queries[first] and same_numbers and not _have_other_answers(earlier, later)
+        if is_asked_again and earlier.cluster != later.cluster:
             pairs.append((earlier.sample_id, later.sample_id))
     if not pairs:
         return None
@@ -141,6 +142,15 @@ def _near_duplicates(samples: Sequence[EvaluationSample]) -> QualityFinding | No
     text = f"{len(pairs)} pairs of nearly equal questions count as independent ({named}{more}); give them a cluster_id"
     ids = list(dict.fromkeys(chain.from_iterable(pairs)))
     return QualityFinding("near_duplicates", text, ids)
+
+
+def _have_other_answers(first: EvaluationSample, second: EvaluationSample) -> bool:
+    """Whether two samples have both other references and other gold, as questions of one form about two things do."""
+    if first.reference_answer is None or second.reference_answer is None:
+        return False
+    gold, other_gold = ({document.doc_id for document in sample.relevant_docs or ()} for sample in (first, second))
+    is_other = first.reference_answer.text != second.reference_answer.text
+    return is_other and bool(gold) and bool(other_gold) and gold.isdisjoint(other_gold)
 
 
 def _missing_gold(samples: Sequence[EvaluationSample], corpus_ids: Collection[str] | None) -> QualityFinding | None:

@@ -657,6 +657,36 @@ def diagnose(
     of 0 and 1 among ``metrics``, else ``containment``), ``correct_from`` from which score on. ``repeats`` is how often
     the arm ``each`` asks; other arms ask once. ``policy`` has timeouts and retries, in place of ``top_k`` and
     ``concurrency``. Storing, scoring and ``match`` are as in ``run_system``.
+
+    Args:
+        system: A pair of a retriever and a generator, or an object with both.
+        dataset: The samples.
+        metrics: As for ``evaluate``; so is ``conventions``.
+        arms: Which documents the system is given, such as ``retrieved``, ``gold`` and ``none``.
+        k: How many of the retrieved documents count as context.
+        mirage_from: The arm that answers without documents are compared with.
+        measures: What the documents of the arm ``each`` are measured by.
+        utility: The metric that says how useful a document is, by default ``correct``.
+        corpus: A file with the texts of gold documents.
+        seed: Of the positions of documents.
+        store: The store, by default ``$AUEPORA_STORE`` or ``runs.sqlite``.
+        name: Of the runs.
+        top_k: How many documents the system retrieves.
+        concurrency: The most calls in flight.
+        tags: Of the runs.
+        resume: Whether an interrupted diagnosis is continued.
+        progress: Functions that are told how far it is.
+
+    Returns:
+        The runs of the arms, and the numbers.
+
+    Example:
+        >>> from auepora_eval.examples.simple_rag import build
+        >>> corpus = [Document("ada", "Ada Lovelace wrote it."), Document("engine", "The machine is the engine.")]
+        >>> own = [EvaluationSample(s.sample_id, s.query, [d], reference_answer=s.reference_answer)
+        ...        for s, d in zip(samples, corpus)]
+        >>> diagnose(build(corpus), own, ["containment"], top_k=1, name="parts").numbers.gain.value
+        1.0
     """
     options = DiagnosisOptions(
         parse_arms(arms),

@@ -584,6 +584,30 @@ def noise_curve(
     """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
 
     The retriever of the system must be accessible. Storing, scoring and ``match`` are as in ``run_system``.
+
+    Args:
+        system: A pair of a retriever and a generator, or an object with both.
+        dataset: The samples.
+        metrics: As for ``evaluate``; so are ``conventions`` and ``slices``.
+        perturb: Rates, such as ``noise=0,0.2,0.4``, or arms.
+        corpus: Documents to draw noise from.
+        edit: Makes a counterfactual document.
+        seed: Of all draws.
+        store: The store, by default ``$AUEPORA_STORE`` or ``runs.sqlite``.
+        name: Of the runs.
+        top_k: How many documents the system retrieves.
+        concurrency: The most calls in flight; ``timeout``, ``retries``, ``max_failures``, ``keep_going``, ``repeats``,
+            ``config``, ``tags``, ``resume``, ``retry_failed``, ``stop`` and ``watcher`` are as in ``run_system``.
+
+    Returns:
+        The runs by rate, and the curve.
+
+    Example:
+        >>> from auepora_eval.examples.simple_rag import build
+        >>> corpus = [Document("ada", "Ada Lovelace wrote it."), Document("engine", "The machine is the engine.")]
+        >>> runs = noise_curve(build(corpus), samples, ["recall@1"], perturb="empty=0,1", name="noisy")
+        >>> [point.value for point in runs.curve.metrics["recall@1"]][1]
+        0.0
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
     request = system_request(

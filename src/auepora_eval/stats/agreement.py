@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadTypeError, BadValueError
 from .bootstrap import bootstrap_interval, bootstrap_interval_of
-from .intervals import Estimate, Floats, Ints, encode_clusters, mean_interval
+from .intervals import Estimate, Floats, Ints, mean_interval, mean_ranks, unit_codes
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
@@ -386,7 +386,7 @@ def raters_report(
         if agreement.units:
             kappa = kappa_report(ratings[first], ratings[second], weights, draws=draws, seed=seed)
             pairs.append(RaterPair(first, second, agreement, kappa))
-    rated = {name: sum(value is not None for value in values) for name, values in ratings.items()}
+    rated = {name: len(values) - list(values).count(None) for name, values in ratings.items()}
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))
 
 
@@ -454,8 +454,7 @@ def slope_report(
     are equal, so that there is no slope.
     """
     AlignmentError.check(len(x), len(y), what=("numbers in the first column", "numbers in the second"))
-    codes = encode_clusters(clusters, len(x))
-    units = len(x) if codes is None else int(codes.max(initial=-1)) + 1
+    units = int(unit_codes(clusters, len(x)).max(initial=-1)) + 1
     if len(x) < 2 or (x == x[0]).all():
         return Estimate(None, None, units, _TOO_FEW if len(x) < 2 else why_constant)
     x_apart, y_apart = x - x.mean(), y - y.mean()  # centred, so that sums of squares lose no digits
@@ -466,7 +465,7 @@ def slope_report(
         spread = n * squares - x_sum * x_sum
         return np.where(spread > _SMALLEST_SPREAD * n * n, (n * products - x_sum * y_sum) / spread, np.nan)
 
-    interval = bootstrap_interval(table, slopes, clusters=codes, draws=draws, seed=seed, level=level)
+    interval = bootstrap_interval(table, slopes, clusters=clusters, draws=draws, seed=seed, level=level)
     return Estimate(float(x_apart @ y_apart) / float(x_apart @ x_apart), interval, units)
 
 
@@ -518,13 +517,7 @@ def _pearson(first: Floats, second: Floats) -> float:
 
 
 def _spearman(first: Ints, second: Ints) -> float:
-    return _pearson(_ranks(first), _ranks(second))
-
-
-def _ranks(codes: Ints) -> Floats:
-    """Ranks from 1; equal values share the mean of theirs."""
-    counts = np.bincount(codes)
-    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
+    return _pearson(mean_ranks(first), mean_ranks(second))
 
 
 def _kendall(first: Ints, second: Ints) -> float:

@@ -22,6 +22,7 @@ from .intervals import (
     require_finite_table,
     sums_by,
     tail_probability,
+    unit_codes,
 )
 
 # How many units are drawn and counted at a time: small enough for a processor's cache. And how many counts go into one
@@ -107,8 +108,7 @@ def bootstrap_sums(
     units = 0
     for table in tables:
         statistics = require_finite_table(table, "statistics")
-        codes = encode_clusters(clusters, len(statistics))
-        sums = statistics if codes is None else sums_by(codes, statistics)
+        sums = sums_by(unit_codes(clusters, len(statistics)), statistics)
         units = len(sums)
         informative.append(int(np.count_nonzero(sums.any(axis=1))))
         observed.append(sums.sum(axis=0))
@@ -154,13 +154,12 @@ def bootstrap_interval_of(
     ``value`` is called with the indices of each draw's samples, repeats included, and once with all of them; it
     returns NaN where it has no value.
     """
-    codes = encode_clusters(clusters, n)
-    units = n if codes is None else int(codes.max(initial=-1)) + 1
+    units = int(unit_codes(clusters, n).max(initial=-1)) + 1
     if units < 2:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.array(
-            [value(drawn) for drawn in bootstrap_indices(n, clusters=codes, draws=draws, seed=seed)], np.float64
+            [value(drawn) for drawn in bootstrap_indices(n, clusters=clusters, draws=draws, seed=seed)], np.float64
         )
         observed = float(value(np.arange(n)))
     return percentile_interval(values, observed, units, units, level=level, lowest=lowest, highest=highest)

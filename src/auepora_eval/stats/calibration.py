@@ -22,6 +22,7 @@ from .intervals import (
     encode_clusters,
     is_skewed,
     mean_interval,
+    mean_ranks,
     paired_columns,
     t_quantile,
     tail_probability,
@@ -187,9 +188,7 @@ def reliability_table(
         edges = np.arange(bins + 1) / bins  # 0.3 as it is written, which three times 0.1 is not
         place = np.minimum(np.searchsorted(edges, values, side="right") - 1, bins - 1)
     elif binning == "mass":
-        # By the middle of each score's ranks, which equal scores share.
-        ordered = np.sort(values)
-        ranks = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2
+        ranks = mean_ranks(np.unique(values, return_inverse=True)[1]) - 0.5
         place = np.minimum((ranks * bins / max(len(values), 1)).astype(np.intp), bins - 1)
     else:
         raise BadValueError(f"binning {binning!r}: choose 'width' or 'mass'")
@@ -560,8 +559,7 @@ def _draw_of(
     if not pseudo_labels >= 0:
         raise BadValueError(f"the number of pseudo-labels must not be negative: {pseudo_labels!r}")
     codes = np.asarray(strata)
-    if codes.shape != labelled.shape:
-        raise AlignmentError(codes.size, labelled.size, what=("strata", "labels"))
+    AlignmentError.check(len(codes), len(labelled), what=("strata", "labels"))
     names, codes = np.unique(codes, return_inverse=True)
     sizes, drawn = np.bincount(codes), np.bincount(codes[labelled], minlength=len(names))
     if not drawn.all():
@@ -700,8 +698,7 @@ def _stratum_inflation(scores: Floats, known: Floats, draw: _Draw, inner: Ints) 
 def _labelled_column(values: Floats, labelled: Bools, what: str, single: str) -> Floats:
     """The values of the labelled samples, finite numbers above zero."""
     column = np.asarray(values, dtype=np.float64)
-    if column.shape != labelled.shape:
-        raise AlignmentError(column.size, labelled.size, what=(what, "labels"))
+    AlignmentError.check(len(column), len(labelled), what=(what, "labels"))
     known: Floats = column[labelled]
     if not (np.isfinite(known).all() and (known > 0).all()):
         raise BadValueError(f"the {single} of a labelled sample must be a finite number above zero")

@@ -21,6 +21,7 @@ from .intervals import (
     smallest_number,
     t_quantile,
     tail_probability,
+    unit_codes,
     wilson_interval,
 )
 
@@ -61,7 +62,6 @@ def paired_interval(
       differs. Scores that turn out not to be 0 or 1, such as means over repeats, are treated as any other.
     * Otherwise the interval that ``mean_interval`` gives for the differences: Student's t over the units.
     """
-    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = paired_differences(first, second)
     if binary:
         lowest, highest = 0.0, 1.0
@@ -211,14 +211,13 @@ def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
     """
     differences = np.asarray(differences, dtype=np.float64)
     n = len(differences)
-    codes = encode_clusters(clusters, n)
+    codes = unit_codes(clusters, n)
     if n < 2:
         return math.nan
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        residuals = differences - differences.mean()
-        totals = residuals if codes is None else np.bincount(codes, residuals)
+        totals = np.bincount(codes, differences - differences.mean())
         squares = float(totals @ totals)
-    sizes = np.ones(n) if codes is None else np.bincount(codes)
+    sizes = np.bincount(codes)
     units = len(totals)
     if units < 2 or is_rounding(
         float(np.abs(totals / sizes).max()), float(differences.min()), float(differences.max())
@@ -230,9 +229,7 @@ def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
 
 def unit_totals(differences: Floats, most: float, clusters: Ints | None = None) -> tuple[Floats, float]:
     """The sum of each unit relative to the mean size of units, and the largest there can be; ``most`` of a sample."""
-    codes = encode_clusters(clusters, len(differences))
-    if codes is None:
-        return differences, most
+    codes = unit_codes(clusters, len(differences))
     sizes = np.bincount(codes)
     return np.bincount(codes, differences) / sizes.mean(), most * float(sizes.max() / sizes.mean())
 
@@ -321,8 +318,7 @@ def log_ratio_interval(
             return None
         log_ratio += sign * math.log(mean)
         influence += sign * column / mean
-    codes = encode_clusters(clusters, len(influence))
-    units = influence if codes is None else np.bincount(codes, influence)
+    units = np.bincount(unit_codes(clusters, len(influence)), influence)
     if len(units) < 2:
         return None
     error = math.sqrt(len(units) / (len(units) - 1) * float(units @ units)) / len(influence)

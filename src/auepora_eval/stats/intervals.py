@@ -179,9 +179,7 @@ def effective_interval(values: Floats, *, clusters: Ints | None = None, level: f
     common extreme, 0 or 1, it is at most the number of units.
     """
     values = _finite_column(values)
-    codes = encode_clusters(clusters, len(values))
-    if codes is None:
-        codes = np.arange(len(values))
+    codes = unit_codes(clusters, len(values))
     sizes = np.bincount(codes)
     units = len(sizes)
     if units < 2:
@@ -204,9 +202,8 @@ def ratio_interval(
     With means x and y of the units, their variances and covariance, and :math:`k = t^2 / n`, the ends solve
     :math:`(y^2 - k v_y) r^2 - 2 (xy - k c_{xy}) r + x^2 - k v_x = 0`.
     """
-    codes = encode_clusters(clusters, len(numerators))
     table = np.column_stack([_finite_column(numerators), _finite_column(denominators)])
-    units = table if codes is None else sums_by(codes, table)
+    units = sums_by(unit_codes(clusters, len(table)), table)
     n = len(units)
     if n < 2:
         return None
@@ -385,6 +382,18 @@ def encode_clusters(clusters: Ints | None, n: int) -> Ints | None:
     return None if len(names) == n else codes
 
 
+def unit_codes(clusters: Ints | None, n: int) -> Ints:
+    """The number of each sample's unit, from 0: of its cluster, or of the sample itself where no two share one."""
+    codes = encode_clusters(clusters, n)
+    return np.arange(n) if codes is None else codes
+
+
+def mean_ranks(codes: Ints) -> Floats:
+    """Ranks from 1 of values that are numbered from 0 in ascending order; equal values share the mean of theirs."""
+    counts = np.bincount(codes)
+    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
+
+
 def is_rounding(difference: float, smallest: float, largest: float) -> bool:
     """Whether a difference is a rounding error among numbers between these two."""
     return difference <= _ROUNDING * max(abs(smallest), abs(largest))
@@ -528,9 +537,7 @@ def integer_sums(table: Floats, clusters: Ints | None, *, one_grid: bool = False
     table = require_finite_table(table)
     largest = np.abs(table).max(axis=None if one_grid else 0, initial=0.0)
     shares = table / np.where(largest > 0, largest, 1.0)
-    codes = encode_clusters(clusters, len(table))
-    if codes is not None:
-        shares = sums_by(codes, shares)
+    shares = sums_by(unit_codes(clusters, len(table)), shares)
     return np.rint(shares * 2.0 ** (_MAX_BITS - math.ceil(math.log2(max(len(table), 1)))))
 
 

@@ -17,13 +17,14 @@ from .intervals import (
     Floats,
     Ints,
     can_enumerate,
-    encode_clusters,
     integer_sums,
+    mean_ranks,
     paired_columns,
     pool_units,
     require_finite_table,
     sums_by,
     tail_proportion,
+    unit_codes,
 )
 
 # --- sign-flip permutation test of paired differences ----------------------------------------------------------------
@@ -77,8 +78,7 @@ def difference_sums(columns: Iterable[Floats], n: int, clusters: Ints | None = N
         present.append(not missing.all())
         sums.append(pool_units(integer_sums(np.where(missing, 0.0, column)[:, None], clusters), _MAX_UNITS))
     if not sums:
-        codes = encode_clusters(clusters, n)
-        units = n if codes is None else int(codes.max(initial=-1)) + 1
+        units = int(unit_codes(clusters, n).max(initial=-1)) + 1
         sums.append(np.zeros((min(units, _MAX_UNITS), 0)))
     return DifferenceSums(np.concatenate(sums, axis=1), np.array(present, dtype=np.bool_), n)
 
@@ -153,15 +153,13 @@ def permutation_test(
     if not isinstance(differences, DifferenceSums):
         differences = difference_sums(_columns(differences), len(differences), clusters)
     n, means = differences.n, differences.sums
-    codes = encode_clusters(clusters, n)
+    codes = unit_codes(clusters, n)
     tables = [_SwappedSums(pair, codes) for pair in sums]
-    group_of = (np.arange(n) if codes is None else codes) % _MAX_UNITS
-    informative: Bools = np.asarray(means.any(axis=1))
-    for table in tables:
-        informative |= table.sums.any(axis=1)
+    group_of = codes % _MAX_UNITS
+    together = np.concatenate([means, *(table.sums for table in tables)], axis=1)
+    informative: Bools = np.asarray(together.any(axis=1))
     for fold in folds:
         informative[group_of[fold.differs]] = True
-    together = np.concatenate([means, *(table.sums for table in tables)], axis=1)
     exact = can_enumerate(2, int(informative.sum()), draws)
     # Units without any difference change nothing, so they are left out if all swaps are enumerated.
     places = np.flatnonzero(informative) if exact else np.arange(len(together))
@@ -210,11 +208,8 @@ def permutation_test(
 class _SwappedSums:
     """A function of sums under swaps of the two runs: only sums over units are kept of its tables."""
 
-    def __init__(self, pair: PairedStatistics, codes: Ints | None) -> None:
-        apart = pair.second - pair.first
-        if codes is not None:
-            apart = sums_by(codes, apart)
-        self.sums = pool_units(apart, _MAX_UNITS)
+    def __init__(self, pair: PairedStatistics, codes: Ints) -> None:
+        self.sums = pool_units(sums_by(codes, pair.second - pair.first), _MAX_UNITS)
         self._both = pair.first.sum(axis=0) + pair.second.sum(axis=0)
         self._of_sums = pair.of_sums
 
@@ -393,8 +388,7 @@ def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, s
     scores, labels = paired_columns(scores, labels)
     if not len(scores) or np.ptp(scores) == 0 or np.ptp(labels) == 0:
         return 1.0
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    ranks = mean_ranks(np.unique(scores, return_inverse=True)[1])
     ranks -= ranks.mean()
     labels = labels - labels.mean()
     reached = float(ranks @ labels) - 1e-9 * float(np.abs(ranks) @ np.abs(labels))  # ties but for rounding
@@ -413,8 +407,7 @@ def rank_sum_p_value(scores: Floats, inside: Bools) -> float:
     By the normal distribution, with the variance of tied ranks; 1 where all scores are equal or all are in one part.
     """
     n, size = len(scores), int(inside.sum())
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    ranks = mean_ranks(np.unique(scores, return_inverse=True)[1])
     ranks -= ranks.mean()
     variance = size * (n - size) * float(ranks @ ranks) / max(n * (n - 1), 1)
     if not variance:

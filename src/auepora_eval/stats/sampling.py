@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
 from .calibration import CorrectedMean
-from .intervals import Floats, Interval, Ints, smallest_number, t_quantile, tail_probability
+from .intervals import Floats, Interval, Ints, mean_ranks, smallest_number, t_quantile, tail_probability
 
 # Labels cost most, so they go where the predicted label is least certain. With a predicted label f and the expected
 # squared error e of each of N samples, the variance of a mean corrected by n labels is smallest for inclusion
@@ -99,8 +99,7 @@ def strata_of(predictions: npt.ArrayLike, count: int = STRATA) -> Ints:
     f = _column(predictions, "predicted labels")
     if count < 1:
         raise BadValueError(f"{count!r} strata: there must be at least one")
-    ordered = np.sort(f)
-    middle = (np.searchsorted(ordered, f, "left") + np.searchsorted(ordered, f, "right")) / 2
+    middle = mean_ranks(np.unique(f, return_inverse=True)[1]) - 0.5
     _, codes = np.unique((middle * count / max(len(f), 1)).astype(np.intp), return_inverse=True)
     return codes.astype(np.intp)
 
@@ -120,8 +119,7 @@ def neyman_allocation(
     """
     room = np.asarray(sizes, dtype=np.int64)
     sd = _column(spreads, "standard deviations of the strata", lowest=0.0)
-    if room.shape != sd.shape:
-        raise AlignmentError(room.size, sd.size, what=("strata", "standard deviations"))
+    AlignmentError.check(len(room), len(sd), what=("strata", "standard deviations"))
     _check_draw_size(n, int(room.sum()))
     _check_uniform(uniform)
     first = np.minimum(minimum, room)
@@ -173,8 +171,7 @@ def stratified_draw(
 ) -> StratifiedDraw:
     """Draw ``n`` samples by Neyman's allocation; ``errors`` has the expected squared error of each sample."""
     codes, e = np.asarray(strata, dtype=np.intp), _column(errors, "expected errors", lowest=0.0)
-    if codes.shape != e.shape:
-        raise AlignmentError(codes.size, e.size, what=("strata", "expected errors"))
+    AlignmentError.check(len(codes), len(e), what=("strata", "expected errors"))
     sizes = np.bincount(codes)
     spreads = np.sqrt(np.bincount(codes, e) / np.maximum(sizes, 1))
     allocation = neyman_allocation(sizes.tolist(), spreads.tolist(), n, minimum=minimum, uniform=uniform)
@@ -191,8 +188,7 @@ def join_empty_strata(strata: npt.ArrayLike, labelled: npt.ArrayLike) -> Ints:
     For draws of which some labels could not be obtained. ``labelled`` is true for samples with a label.
     """
     codes, known = np.asarray(strata, dtype=np.intp), np.asarray(labelled, dtype=np.bool_)
-    if codes.shape != known.shape:
-        raise AlignmentError(codes.size, known.size, what=("strata", "labels"))
+    AlignmentError.check(len(codes), len(known), what=("strata", "labels"))
     kept = np.unique(codes[known])
     if not len(kept):
         raise BadValueError("no sample has a label; strata cannot be joined")

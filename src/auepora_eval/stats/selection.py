@@ -21,12 +21,12 @@ from .intervals import (
     Bools,
     Floats,
     Ints,
-    encode_clusters,
     pool_units,
     require_finite_table,
     sums_by,
     t_quantile,
     t_tail,
+    unit_codes,
 )
 from .permutation import SignFlips, max_t
 from .sequential import spending_boundaries
@@ -130,8 +130,7 @@ class ConfigurationScores:
         self.scores = require_finite_table(scores)
         self._draws, self._seed = draws, seed
         self.n, self.count = self.scores.shape
-        codes = encode_clusters(clusters, self.n)
-        self._codes = np.arange(self.n) if codes is None else codes
+        self._codes = unit_codes(clusters, self.n)
         self.units = int(self._codes.max(initial=-1)) + 1
         if self.units < 2 or self.count < 1:
             raise BadValueError("a selection needs the scores of two questions or more, in two clusters or more")

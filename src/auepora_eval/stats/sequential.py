@@ -269,9 +269,7 @@ class SequentialDesign:
     def from_dict(cls, stored: Mapping[str, Any]) -> SequentialDesign:
         """The design of a dictionary that ``to_dict`` made."""
         known = _known_fields(cls, stored)
-        for key in ("looks", "stop_on"):
-            if key in known:
-                known[key] = tuple(known[key])
+        known |= {key: tuple(known[key]) for key in ("looks", "stop_on") if key in known}
         return cls(**known)
 
 

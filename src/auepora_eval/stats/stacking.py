@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import Floats, Ints, encode_clusters, require_finite_table
+from .intervals import Floats, Ints, require_finite_table, unit_codes
 
 # The probability that people accept an answer, from the scores s_1 ... s_m of m judges:
 #
@@ -98,8 +98,7 @@ def fit_stacked_weights(
 
 def assign_folds(labels: Floats, *, clusters: Ints | None = None, folds: int = FOLDS, seed: int = 0) -> Ints:
     """The fold of each item: clusters stay together, and each fold gets about as many labels of either kind."""
-    codes = encode_clusters(clusters, len(labels))
-    codes = np.arange(len(labels)) if codes is None else codes
+    codes = unit_codes(clusters, len(labels))
     sizes = np.bincount(codes)
     if len(sizes) < folds:
         raise BadValueError(f"weights need labels of at least {folds} questions; there are {len(sizes)}")
@@ -124,8 +123,7 @@ def _fill_missing(rows: Floats) -> Floats:
 def _relative_weights(weights: npt.ArrayLike, labels: Floats) -> Floats:
     """The weights divided by their mean."""
     relative = np.asarray(weights, dtype=np.float64)
-    if relative.shape != labels.shape:
-        raise AlignmentError(len(labels), relative.size, what=("labels", "weights"))
+    AlignmentError.check(len(labels), len(relative), what=("labels", "weights"))
     scaled: Floats = relative / relative.mean()
     return scaled
 

@@ -658,6 +658,13 @@ class AueporaEvaluator:
     concurrency of 1 and no timeout a plain system is called in the thread that evaluates. ``match``: see ``evaluate``.
 
     After ``evaluate`` the samples, outputs and results are attributes of the evaluator.
+
+    Example:
+        >>> evaluator = AueporaEvaluator(system, ["recall@1", "token_f1"], top_k=1)
+        >>> evaluator.evaluate(InMemoryDataset("two", samples)).by_name["recall@1"].value
+        0.5
+        >>> [output.response.text for output in evaluator.outputs]
+        ['Ada Lovelace', 'Ada Lovelace']
     """
 
     def __init__(

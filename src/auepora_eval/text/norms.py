@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import string
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from .norm_names import TextNorm
-from .tokenizers import Tokenizer, custom_tokenizer, squad_words, visible_token
+from .tokenizers import ARTICLE, WITHOUT_PUNCTUATION, Tokenizer, custom_tokenizer, squad_words, visible_token
 
-_ARTICLE = re.compile(r"\b(a|an|the)\b")
 _TO_BLANKS = str.maketrans(dict.fromkeys(f"{string.punctuation}‘’´`", " "))
 _WITHOUT_BLANKS = str.maketrans(dict.fromkeys(" \n"))
-_WITHOUT_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation))
 
 
 def as_written(text: str) -> list[str]:
@@ -38,8 +35,8 @@ def nq_words(text: str) -> list[str]:
     >>> nq_words("The Zürich!") == nq_words("Zu\u0308rich")
     True
     """
-    bare = unicodedata.normalize("NFD", text).lower().translate(_WITHOUT_PUNCTUATION)
-    return _ARTICLE.sub(" ", bare).split()
+    bare = unicodedata.normalize("NFD", text).lower().translate(WITHOUT_PUNCTUATION)
+    return ARTICLE.sub(" ", bare).split()
 
 
 def trivia_words(text: str) -> list[str]:
@@ -48,7 +45,7 @@ def trivia_words(text: str) -> list[str]:
     >>> trivia_words("A well-known_map: 1,230 km")
     ['well', 'known', 'map', '1', '230', 'km']
     """
-    return _ARTICLE.sub(" ", text.lower().translate(_TO_BLANKS)).split()
+    return ARTICLE.sub(" ", text.lower().translate(_TO_BLANKS)).split()
 
 
 NORMS: Mapping[TextNorm, Callable[[str], list[str]]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 
 from .tokenizers import casefold_text
 
@@ -171,7 +172,7 @@ def built_in_patterns(languages: Iterable[str] | None = None) -> tuple[str, ...]
 
 @lru_cache(maxsize=64)
 def _patterns_of(codes: tuple[str, ...]) -> tuple[str, ...]:
-    return normalize_patterns(phrase for code in codes for phrase in REFUSAL_PATTERNS[code])
+    return normalize_patterns(chain.from_iterable(REFUSAL_PATTERNS[code] for code in codes))
 
 
 def normalize_patterns(phrases: Iterable[str]) -> tuple[str, ...]:

@@ -281,11 +281,11 @@ RESERVED_BYTES = {0: 0xC0, 1: 0xC1}
 _ASCII_BLANKS = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
 _OTHER_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _PUNCTUATION = string.punctuation
-_WITHOUT_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
+WITHOUT_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 _WITHOUT_WIDE_PUNCTUATION = str.maketrans("", "", "。，、！？；：「」『』（）《》“”")
 _CACHED_WORDS = 1 << 16
 
-_ARTICLE = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
+ARTICLE = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,17 +360,17 @@ def plain_words(text: str, *, case: bool = True, punctuation: bool = True) -> li
         text = unicodedata.normalize("NFC", text)
     if case:
         text = text.lower()
-    return (text.translate(_WITHOUT_PUNCTUATION) if punctuation else text).split()
+    return (text.translate(WITHOUT_PUNCTUATION) if punctuation else text).split()
 
 
 def squad_words(text: str, *, case: bool = True, punctuation: bool = True) -> list[str]:
     """``plain_words`` without articles: the normalisation of SQuAD's evaluation script."""
-    return _ARTICLE.sub(" ", " ".join(plain_words(text, case=case, punctuation=punctuation))).split()
+    return ARTICLE.sub(" ", " ".join(plain_words(text, case=case, punctuation=punctuation))).split()
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
 def _without_articles(word: str) -> tuple[str, ...]:
-    return tuple(_ARTICLE.sub(" ", word).split())
+    return tuple(ARTICLE.sub(" ", word).split())
 
 
 # An article inside a raw token needs a neighbour that is not a letter or digit: punctuation, a control character,
@@ -596,7 +596,8 @@ def chrf_tokenizer(*, lowercase: bool = False) -> Tokenizer:
     name = f"chrf words[{'lower' if lowercase else 'cased'}]"
 
     def plain(text: str) -> list[str]:
-        return [part for word in (text.lower() if lowercase else text).split() for part in _split_punctuation(word)]
+        cased = text.lower() if lowercase else text
+        return list(chain.from_iterable(_split_punctuation(word) for word in cased.split()))
 
     byte_tokenizer = ByteTokenizer(name, _table(lower=lowercase), lower=lowercase)
     return Tokenizer(name, plain, byte_tokenizer, transform=_split_punctuation, changeable_bytes=_PUNCTUATION.encode())

@@ -77,7 +77,7 @@ def _leader_cells(metric: LeaderboardMetric) -> LeaderCells:
     cells: LeaderCells = []
     for run, value in enumerate(metric.values):
         comparison = against_first.get(run, metric.pairs[0].comparison)
-        text = "–" if value is None else _shown(comparison, value)
+        text = "–" if value is None else _shown(metric.pairs[0].comparison, value)
         difference = _card_row(metric, comparison, comparison.n) if run else None
         # No other run is significantly better, where that sets some of them apart.
         is_unbeaten = run in unbeaten and len(unbeaten) < len(metric.values)

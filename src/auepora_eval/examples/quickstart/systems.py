@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def sentences(text: str) -> list[str]:
 def weights(texts: Iterable[str]) -> dict[str, float]:
     """The inverse document frequency of each stem."""
     documents = [set(stems(text)) for text in texts]
-    counts = Counter(stem for document in documents for stem in document)
+    counts = Counter(chain.from_iterable(documents))
     return {stem: math.log(1 + len(documents) / count) for stem, count in counts.items()}
 
 
@@ -188,7 +189,7 @@ class QuotingSystem(SimpleRAGSystem):
         output = super().run(sample, top_k=top_k)
         assert output.response is not None
         quoted = output.response.sentences or []
-        citations = [doc_id for sentence in quoted for doc_id in sentence["citations"]]
+        citations = list(chain.from_iterable(sentence["citations"] for sentence in quoted))
         return replace(output, citations=citations, refused=output.response.text == REFUSAL)
 
 

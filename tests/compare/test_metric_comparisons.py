@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from auepora_eval import Response, SystemOutputs, evaluate, metric
 from auepora_eval.compare.runs import compare_metrics
 from auepora_eval.compare.types import MetricComparison
+from auepora_eval.core.metric_hooks import score_rounding
+from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample
 from auepora_eval.runs.run import run_system
@@ -451,6 +454,12 @@ class TestRounding:
 
     def test_wrappers_and_vector_metrics_share_the_rounding(self) -> None:
         over = {"counterfactual_consistency": {"base": {"bertscore": {"num_layers": 1}}}}
-        assert metric(over).rounding == metric("bertscore").rounding > 0  # type: ignore[attr-defined]
-        assert metric("intra_list_diversity@3").rounding == 0  # type: ignore[attr-defined]
-        assert metric("intra_list_diversity@3", embed="org/name").rounding > 0  # type: ignore[attr-defined]
+
+        def rounding(spec: Any, **options: Any) -> float:
+            built = metric(spec, **options)
+            assert isinstance(built, BatchMetric)
+            return score_rounding(built)
+
+        assert rounding(over) == rounding("bertscore") > 0
+        assert rounding("intra_list_diversity@3") == 0
+        assert rounding("intra_list_diversity@3", embed="org/name") > 0

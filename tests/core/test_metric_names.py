@@ -25,7 +25,7 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.metric_metadata import REMOVED_HOOKS
+from auepora_eval.core.metric_metadata import REMOVED_HOOKS, REMOVED_SAMPLE_HOOKS
 from auepora_eval.core.metrics_base import declare
 from auepora_eval.core.other_tools import CLOSEST, ClosestMetric
 from auepora_eval.core.registry import metric_info, spec_of
@@ -160,7 +160,7 @@ def test_a_plan_file_with_metrics_of_one_name(tmp_path: Path, auepora: Callable[
     assert "distinct_n[n=2]" in out
 
 
-@pytest.mark.parametrize(("old", "new"), REMOVED_HOOKS.items())
+@pytest.mark.parametrize(("old", "new"), (REMOVED_HOOKS | REMOVED_SAMPLE_HOOKS).items())
 def test_class_that_defines_a_removed_hook_is_refused(old: str, new: str) -> None:
     assert not hasattr(SampleMetric, old)
     with pytest.raises(TypeError, match=f"Mine defines '{old}', which is now called '{new}'") as caught:

@@ -16,7 +16,7 @@ from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import BadOptionError, JudgeError
 from auepora_eval.judge.controls import ControlSource, compare_controls, control_drift, find_facts
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
-from auepora_eval.judge.metric import JudgedMetric
+from auepora_eval.judge.metric import JudgedMetric, control_kinds
 from auepora_eval.judge.preview import preview
 from auepora_eval.render.tables import results_markdown, results_table
 from auepora_eval.stats.intervals import wilson_interval
@@ -192,7 +192,7 @@ APPLIES = {
 
 @pytest.mark.parametrize("name", APPLIES)
 def test_kinds_of_a_metric(name: str) -> None:
-    assert set(judged(name).control_kinds) == APPLIES[name]
+    assert set(control_kinds(judged(name))) == APPLIES[name]
 
 
 def test_metrics_without_controls_give_the_reason() -> None:
@@ -388,7 +388,7 @@ OWN_METRICS = [  # options, kinds, why
 
 @pytest.mark.parametrize(("options", "kinds"), [row[:2] for row in OWN_METRICS], ids=[row[2] for row in OWN_METRICS])
 def test_kinds_of_a_judge_metric(options: dict[str, Any], kinds: dict[str, bool]) -> None:
-    assert judged({"judge_metric": {"name": "own", "prompt": "Is it good?", **options}}).control_kinds == kinds
+    assert control_kinds(judged({"judge_metric": {"name": "own", "prompt": "Is it good?", **options}})) == kinds
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def rating(scale: object = "yes-no", only: str = "") -> RatingPrompt:
     found = parse_scale(scale)
     if only:
         assert isinstance(found, ClassScale)
-        found = found.only_class(only)
+        found = replace(found, only=only)
     return RatingPrompt(PROMPT, TEXTS, found, metric="m", sample_id="s1")
 
 

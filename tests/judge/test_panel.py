@@ -280,7 +280,7 @@ def weights_for(metric: LLMFaithfulnessScore, **changes: Any) -> PanelWeights:
     values: dict[str, Any] = {
         "members": ("a", "b"),
         "metric": metric.name,
-        "prompt_id": metric.prompt_used.id,
+        "prompt_id": metric.prompts_used[0].id,
         "coefficients": (0.0, 0.0, 0.0),
         "fold_coefficients": ((1.0, 0.0, 0.0), (2.0, 0.0, 0.0)),
         "items": labelled,

@@ -11,6 +11,7 @@ import pytest
 
 from auepora_eval import MetricResult, evaluate, evaluate_stream, metric
 from auepora_eval.core.batch import Batch
+from auepora_eval.core.metric_hooks import base_name, worst_in, worst_varies
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of, use_resources
 from helpers.metric_examples import EXAMPLES, RESOURCES, about, asks_a_model, built, made_data, model_names, spec_params
 from helpers.tiny_models import made
@@ -60,7 +61,7 @@ class Checks:
         one = built(self.spec)
         kind: Any = type(one)
         named = kind(**{f.name: getattr(one, f.name) for f in fields(kind) if f.init}, name="mine")
-        assert (named.name, named.base_name) == ("mine", one.base_name)
+        assert (named.name, base_name(named)) == ("mine", base_name(one))
 
     def check_scores_lie_within_the_declared_range(self) -> None:
         one = built(self.spec)
@@ -149,7 +150,7 @@ class Checks:
         for seed in range(4):  # further data only where no sample of the former failed
             result = self.result(seed)
             scores = list(result.scores or ())
-            worst: Any = one.worst_in(Batch(*made_data(seed))) if one.worst_varies else [one.worst] * len(scores)
+            worst: Any = worst_in(one, Batch(*made_data(seed))) if worst_varies(one) else [one.worst] * len(scores)
             failed += [
                 (score, value)
                 for score, value, outcome in zip(scores, worst, result.outcomes or (), strict=True)

@@ -203,6 +203,7 @@ def test_fast_and_plain_definitions_agree(name: str) -> None:
         assert plain is not None
         assert plain.value == pytest.approx(result.scores[row], abs=1e-12), sample.sample_id
     if name == "distinct_n":
+        assert hasattr(built, "reference_value")
         assert result.value == built.reference_value(samples, outputs)
 
 
@@ -277,6 +278,7 @@ def test_the_metric_of_a_stored_signature_is_found() -> None:
         assert not has_signature(chosen, RunInfo(), result.signature)
     bleu = metric("bleu")
     assert isinstance(bleu, BatchMetric)
+    assert hasattr(bleu, "for_signature")
     stored = bleu.for_signature("bleu|tok:zh|case:mixed|order:4|smooth:exp|v1")
     assert stored == metric("bleu", tokenize="zh")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from auepora_eval import evaluate
+from auepora_eval.core.metric_hooks import asks_models
 from auepora_eval.core.metrics_base import BatchMetric, with_name
 from auepora_eval.core.registry import Spec
 from auepora_eval.engine.evaluate import evaluate_sources
@@ -41,7 +42,7 @@ def usable() -> list[BatchMetric]:
     """The metrics that these samples are annotated for."""
     found: list[BatchMetric] = []
     for number, one in enumerate(map(built, [*SPECS, *SLICED])):
-        if isinstance(one, BatchMetric) and not one.asks_models:
+        if isinstance(one, BatchMetric) and not asks_models(one):
             try:
                 evaluate(*rows(range(60)), [one])
             except (BadOptionError, MissingFieldError):  # needs an annotation that the data lacks

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -367,7 +368,7 @@ def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
     """The human grades of all these files; for one document, the last file counts."""
     from ..grades.human_grades import read_human_grades
 
-    return {key: grade for path in paths for key, grade in read_human_grades(path).items()}
+    return dict(chain.from_iterable(read_human_grades(path).items() for path in paths))
 
 
 # --- auepora prefer --------------------------------------------------------------------------------------------------

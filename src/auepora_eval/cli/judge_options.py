@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -304,7 +305,7 @@ def add_judged(
     judged = judged_specs(targets, resources, given)
     if note := judge_note(targets, judged):
         echo_err(note)
-    return [*given, *judged], frozenset(name for spec in judged for name in spec)
+    return [*given, *judged], frozenset(chain.from_iterable(judged))
 
 
 @dataclass(frozen=True, slots=True)

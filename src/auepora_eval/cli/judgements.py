@@ -67,11 +67,12 @@ def judgements_text(
     for group, after in zip(groups, [*groups[1:], []], strict=True):
         yield from _judgement_text(group, width)
         later = {row["metric"] for row in after}
-        yield from (
-            f"panel      {name}: {panel['vote']} of {', '.join(panel['members'])}: {format_value(score)}"
-            for name, panel in panels.items()
-            if name in {row["metric"] for row in group} - later and (score := scores.get(name)) is not None
-        )
+        last = {row["metric"] for row in group} - later
+        for name in panels:
+            score = scores.get(name)
+            if name in last and score is not None:
+                members = ", ".join(panels[name]["members"])
+                yield f"panel      {name}: {panels[name]['vote']} of {members}: {format_value(score)}"
 
 
 _IGNORED_KEYS = {"metric": None, "cached": None, "usage": None}

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.clusters import any_clustered, cluster_ids, cluster_key
 from ..core.conventions import PRESETS, Conventions, Match
+from ..core.metric_hooks import is_paired, joins_repeats, score_rounding, worst_varies
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -349,22 +350,22 @@ def metric_meta(metric: BatchMetric, scores: Scores | None) -> MetricMeta:
         None if scores is None else metric.reducer,
         range=metric.range,
         higher_is_better=metric.higher_is_better,
-        higher_score_is_better=metric.higher_score_is_better,
+        higher_score_is_better=getattr(metric, "higher_score_is_better", metric.higher_is_better),
         binary=metric.metadata.binary,
         note=_NO_SCORES if scores is None else None,
         worst_stats=worst_stats,
-        rounding=metric.rounding,
+        rounding=score_rounding(metric),
         by_chunk_id=metric.metadata.by_chunk_id and metric.active_conventions.match == "id",
         by_parent_id=metric.metadata.by_parent_id,
         worst_failed=metric.worst,
         missing=metric.active_conventions.missing,
-        is_paired=metric.is_paired and metric.metadata.needs_all,
-        worst_varies=metric.worst_varies,
+        is_paired=is_paired(metric) and metric.metadata.needs_all,
+        worst_varies=worst_varies(metric),
         counts_failures=metric.active_conventions.on_system_failure == "worst",
         has_direction=metric.metadata.has_direction,
         reads=_ranks_read(metric),
         function_of=_deciding_metric(metric),
-        joins_repeats=metric.joins_repeats,
+        joins_repeats=joins_repeats(metric),
     )
 
 

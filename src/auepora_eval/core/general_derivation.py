@@ -15,6 +15,7 @@ from .derivation import (
     join_items,
     quote_text,
 )
+from .metric_hooks import asks_models, is_paired, pair_samples
 from .metrics_base import BatchMetric, apply_failure_policy, is_judged
 from .scores import Scores
 from .types import EvaluationSample, SystemOutputs
@@ -27,7 +28,7 @@ def general_derivation(
     if is_judged(metric):
         return judged_derivation(sample, output, around)
     steps = add_inputs(DerivationBuilder(), sample, output, metric.metadata.reads, metric.required_fields())
-    if metric.asks_models and not around.may_call_models:
+    if asks_models(metric) and not around.may_call_models:
         stored = (
             "no number is stored"
             if around.stored_score is None
@@ -60,15 +61,15 @@ def sample_outcome(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Scores | None:
     """The outcome of one sample; a metric of pairs uses all samples of the run. None where the sample is not there."""
-    depends_on_run = metric.metadata.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
-    if not metric.is_paired and not depends_on_run:
+    depends_on_run = metric.metadata.needs_all and hasattr(metric, "pair_samples")
+    if not is_paired(metric) and not depends_on_run:
         return apply_failure_policy(metric, Batch([sample], [output]))
     pairs = around.pairs
     place = next((row for row, (other, _) in enumerate(pairs) if other.sample_id == sample.sample_id), None)
     if place is None:
         return None
     batch = Batch([other for other, _ in pairs], [answer for _, answer in pairs])
-    return metric.pair_samples(apply_failure_policy(metric, batch)).take([place])
+    return pair_samples(metric, apply_failure_policy(metric, batch)).take([place])
 
 
 def add_inputs(

@@ -112,9 +112,9 @@ REMOVED_HOOKS = {
     "rules": "active_conventions",
     "has_work": "is_applicable",
     "why_failed": "failure_message",
-    "raised": "on_exception",
-    "ruled_out": "precheck",
-    "checked": "check_score",
+    "raised": "core.metrics_base.exception_outcome",
+    "ruled_out": "applies",
+    "checked": "core.metrics_base.check_score",
     "joined": "pair_samples",
     "taken": "select",
     "joins": "is_paired",
@@ -124,11 +124,21 @@ REMOVED_HOOKS = {
 """Former names of methods and attributes that a metric may override; a class that still defines one is refused."""
 
 
-def refuse_removed_hooks(cls: type, hooks: Mapping[str, str]) -> None:
-    """Raise if a class defines a hook that has another name now; ``hooks`` has the new name by the old one."""
-    for old, new in hooks.items():
-        if old in vars(cls):
-            raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
+REMOVED_SAMPLE_HOOKS = {
+    "precheck": "applies",
+    "rows": "core.metrics_base.sample_rows",
+    "on_exception": "core.metrics_base.exception_outcome",
+    "check_score": "core.metrics_base.check_score",
+}
+"""The same for metrics of single samples."""
+
+
+def refuse_removed_hooks(cls: type) -> None:
+    """Raise if a class defines a hook of one of its bases that has another name now."""
+    for base in cls.__mro__:
+        for old, new in vars(base).get("_removed_hooks", {}).items():
+            if old in vars(cls):
+                raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
 
 
 class Declaration(dict[str, Any]):

@@ -7,7 +7,7 @@ import inspect
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -17,16 +17,27 @@ import numpy as np
 
 from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefinitionError, did_you_mean
 from ..options import check_arguments, check_options
-from ..stats.intervals import Floats, Interval, Ints
+from ..stats.intervals import Interval, Ints
 from .batch import Batch, check_samples, warn_notes
 from .clusters import any_clustered, cluster_ids, cluster_key
 from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
 from .derivation import NO_CONTEXT, Derivation, ExplainContext, record_steps
 from .details import IntervalDetails, ResultDetails
+from .metric_hooks import (
+    asks_models,
+    base_name,
+    decides_tokens,
+    for_samples,
+    pair_samples,
+    require_repeats,
+    worst_in,
+    worst_varies,
+)
 from .metric_metadata import (
     JOINED_FIELDS,
     OWN_FIELDS,
     REMOVED_HOOKS,
+    REMOVED_SAMPLE_HOOKS,
     Declaration,
     MetricMetadata,
     declare,
@@ -204,7 +215,7 @@ class BatchMetric(Metric):
     Implement ``score``; ``reference`` gives the plain definition of one sample, and ``explain`` its steps. What the
     metric declares about itself is one value, ``metadata``. Options are checked against their type hints
     (``auepora_eval.options``). Objects hold configuration only, so one may be used from any thread and sent to any
-    process.
+    process. ``core.metric_hooks`` lists what else a metric may define.
 
     Example:
         >>> class SeveralDocuments(BatchMetric):
@@ -216,6 +227,8 @@ class BatchMetric(Metric):
     """
 
     metadata: MetricMetadata = MetricMetadata()
+    _removed_hooks: ClassVar[Mapping[str, str]] = REMOVED_HOOKS
+    """Former names of members of a class and its subclasses, with the new ones."""
     _declared: ClassVar[Mapping[str, Any]] = {}
     reducer: Reducer = Mean()
     range: tuple[float, float] = (0.0, 1.0)
@@ -234,7 +247,7 @@ class BatchMetric(Metric):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        refuse_removed_hooks(cls, REMOVED_HOOKS)
+        refuse_removed_hooks(cls)
         _refuse_moved_names(cls)
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
@@ -244,6 +257,13 @@ class BatchMetric(Metric):
                 f"{cls.__name__}: range must be two numbers, not {cls.metadata.range}; write float('inf') for no limit"
             )
         cls.range, cls.higher_is_better = cls.metadata.range, cls.metadata.higher_is_better
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """The skip reason of a sample that the metric does not apply to, whatever the output; ``None`` where it does.
+
+        Metrics of single samples ask this first, so that a failure on such a sample is a skip and not a zero.
+        """
+        return None
 
     @abstractmethod
     def score(self, batch: Batch) -> Scores:
@@ -257,14 +277,6 @@ class BatchMetric(Metric):
         """The outcome of one answered sample by the plain definition, if there is one, to check ``score``."""
         return None
 
-    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
-        """The statistics of ``stat_names`` for one scored sample by the plain definition, if there is one."""
-        return ()
-
-    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """The value over answered samples by the plain definition, for metrics that are not means."""
-        return None
-
     def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
@@ -273,17 +285,13 @@ class BatchMetric(Metric):
         By the steps that ``reference`` records (``core.derivation``); where it records none, the inputs and the
         resulting number are shown.
         """
-        if not self.asks_models or around.may_call_models:
+        if not asks_models(self) or around.may_call_models:
             with record_steps() as steps:
                 outcome = self.reference(sample, output)
             if steps.steps and outcome is not None and outcome.value is not None:
                 return steps.derivation(outcome.value)
         derivation: Derivation = import_module(GENERAL_DERIVATION).general_derivation(self, sample, output, around)
         return derivation
-
-    def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
-        """Why this sample could not be measured, where the metric knows more than the reason."""
-        return ""
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this sample and output contain what the metric needs, beyond ``required_fields`` and ``reads``.
@@ -305,85 +313,12 @@ class BatchMetric(Metric):
         return value if self.metadata.counts_system_failures and math.isfinite(value) else None
 
     @property
-    def higher_score_is_better(self) -> bool:
-        """Which way a single score is better, where that is not the way of the value: a timing, of a rate."""
-        return self.higher_is_better
-
-    @property
-    def rounding(self) -> float:
-        """By how much two scores of the same answer may differ: a model's last digits follow from what it reads beside.
-
-        A comparison takes such a difference for none.
-        """
-        return max((inner.rounding for inner in self.inner_metrics()), default=0.0)
-
-    @property
-    def asks_models(self) -> bool:
-        """Whether scoring calls an embedding or scoring model; an explanation does so only on request."""
-        return self.rounding > 0 or any(inner.asks_models for inner in self.inner_metrics())
-
-    @property
-    def decides_tokens(self) -> bool:
-        """Whether the script of texts decides how they are cut into tokens; the signature of a result tells it."""
-        return any(inner.decides_tokens for inner in self.inner_metrics())
-
-    def worst_in(self, batch: Batch) -> float | Floats:
-        """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
-        return math.nan if self.worst is None else self.worst
-
-    @property
-    def worst_varies(self) -> bool:
-        """Whether each sample has a worst value of its own (``worst_in``), and there is none for all (``worst``)."""
-        return self.worst is None and type(self).worst_in is not BatchMetric.worst_in
-
-    @property
     def worst_stats(self) -> Sequence[float] | None:
         """The statistics of a failed answer, for reducers that read ``stats``. NaN keeps what an empty answer gave."""
         return None
 
-    def pair_samples(self, scores: Scores) -> Scores:
-        """The final outcomes from those of all samples, for a metric that scores several samples together."""
-        return scores
-
-    @property
-    def is_paired(self) -> bool:
-        """Whether it scores several samples together, so that no sample has a score by itself."""
-        return type(self).pair_samples is not BatchMetric.pair_samples
-
-    @property
-    def repeats_needed(self) -> int:
-        """How many answers to each sample the metric needs."""
-        return 1
-
-    def require_repeats(self, repeats: int) -> None:
-        """Raise if there are fewer answers to each sample than the metric needs."""
-        if repeats < self.repeats_needed:
-            raise BadValueError(
-                f"metric '{self.name}' needs {self.repeats_needed} answers to each sample, and there "
-                f"{'is' if repeats == 1 else 'are'} {repeats}; ask the system more often (run.repeats in a plan)"
-            )
-
-    def join_repeats(self, parts: Sequence[Scores], means: Scores) -> Scores:
-        """The final outcomes from those of each repeat, given their means; for a metric of several answers."""
-        return means
-
-    @property
-    def joins_repeats(self) -> bool:
-        """Whether the score of a sample is not the mean over its repeats."""
-        return type(self).join_repeats is not BatchMetric.join_repeats
-
-    def select(self, scores: Scores, paired: Scores, rows: Ints) -> Scores:
-        """The outcomes of some samples, given those of ``score`` and of ``pair_samples``."""
-        return paired.take(rows)
-
     def further_details(self, scores: Scores, clusters: Ints | None) -> dict[str, Any]:
         """Additional details of the result; requires ``needs_all``."""
-        return {}
-
-    def joint_details(
-        self, own: Scores, others: Sequence[tuple[BatchMetric, Scores]], clusters: Ints | None
-    ) -> dict[str, Any]:
-        """Additional details from the scores of the other metrics of the same evaluation, sample by sample."""
         return {}
 
     def require_ready(self) -> None:
@@ -409,14 +344,6 @@ class BatchMetric(Metric):
         """The metric adapted to the settings of a run."""
         return self
 
-    def for_samples(self: MetricT, samples: Iterable[EvaluationSample]) -> MetricT:
-        """The metric adapted to all samples of a dataset."""
-        return self
-
-    def for_signature(self: MetricT, signature: str) -> MetricT:
-        """The metric as it was adapted to the samples of a stored result with this signature."""
-        return self
-
     def signature_options(self) -> dict[str, str]:
         """The options that change this metric's number, for its signature.
 
@@ -436,78 +363,69 @@ class BatchMetric(Metric):
         return run.top_k_option(getattr(self, depth)) if depth else {}
 
     @property
-    def base_name(self) -> str:
-        """The name before an alias (``as:`` in a spec) replaced it; what the signature carries."""
-        return getattr(self, "_plain_name", self.name)
-
-    @property
     def signature(self) -> Signature:
         """Name, every option that changes the number, and the formula's version."""
-        return Signature(self.base_name, {**self.signature_options(), **common_options(self)}, self.metadata.version)
+        return Signature(base_name(self), {**self.signature_options(), **common_options(self)}, self.metadata.version)
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
         AlignmentError.check(len(samples), len(outputs))
         check_samples(samples)
-        self.require_repeats(1)
+        require_repeats(self, 1)
         batch = Batch(samples, outputs)
-        metric = self.for_samples(samples)
-        scores = metric.pair_samples(apply_failure_policy(metric, batch))
+        metric = for_samples(self, samples)
+        scores = pair_samples(metric, apply_failure_policy(metric, batch))
         warn_notes([batch.notes], stacklevel=3)
         return make_result(metric, scores, clusters=sample_clusters(samples))
 
 
 class PerSampleMetric(BatchMetric):
-    """Base class of metrics that score one sample at a time: decides which samples are scored.
+    """Base class of metrics that score one sample at a time."""
+
+    _removed_hooks = REMOVED_SAMPLE_HOOKS
+
+
+def sample_rows(metric: BatchMetric, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:
+    """Each sample, its output (a placeholder where missing), and whether that counts as an answer."""
+    nothing = SystemOutputs(retrieved=[], response=Response(""))
+    # Read as nothing returned, a missing output is an answer only where failing to give one would count.
+    zero = metric.active_conventions.missing == "zero" and metric.metadata.counts_system_failures
+    for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
+        yield sample, output or nothing, failure is None if output is not None else zero
+
+
+def precheck(metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
+    """The outcome of a sample that need not be scored; ``None`` where it must be.
 
     Samples without a required field are skipped, failed outputs are handled by the engine, and for a generation target
-    an output without an answer is skipped (``no_response``).
+    an output without an answer is skipped (``no_response``), unless ``needs_response`` says otherwise.
     """
+    for required in metric.required_fields():
+        if getattr(sample, required, None) is None:
+            return Score.skip(SKIP_REASON_BY_FIELD.get(required) or to_reason(f"no_{required}"))
+    reason = metric.applies(sample)
+    if reason is not None:
+        return Score.skip(reason)
+    if not answered:
+        return Score(None, Status.SYSTEM_FAILED, "no_output")  # the engine decides how it counts
+    needs = getattr(metric, "needs_response", metric.target.name.startswith("GENERATION"))
+    return Score.skip("no_response") if needs and output.response is None else None
 
-    needs_response: bool | None = None
-    """Whether ``output.response`` is required; ``None``: only for generation targets."""
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """The skip reason of a sample that the metric does not apply to, whatever the output; ``None`` where it does.
+def exception_outcome(metric: BatchMetric, batch: Batch, sample: EvaluationSample, error: Exception) -> Score:
+    """The outcome of a sample for which user code raised; other samples keep their scores."""
+    batch.note(f"metric '{metric.name}' raised {type(error).__name__}: {error}", sample.sample_id)
+    return Score.fail(to_reason(f"raised_{snake_case(type(error).__name__)}"))
 
-        Checked first, so that a failure on such a sample is a skip and not a zero.
-        """
-        return None
 
-    def rows(self, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:
-        """Each sample, its output (a placeholder where missing), and whether that counts as an answer."""
-        nothing = SystemOutputs(retrieved=[], response=Response(""))
-        # Read as nothing returned, a missing output is an answer only where failing to give one would count.
-        zero = self.active_conventions.missing == "zero" and self.metadata.counts_system_failures
-        for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
-            yield sample, output or nothing, failure is None if output is not None else zero
-
-    def precheck(self, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
-        """The outcome of a sample that need not be scored; ``None`` where it must be."""
-        for required in self.required_fields():
-            if getattr(sample, required, None) is None:
-                return Score.skip(SKIP_REASON_BY_FIELD.get(required) or to_reason(f"no_{required}"))
-        reason = self.applies(sample)
-        if reason is not None:
-            return Score.skip(reason)
-        if not answered:
-            return Score(None, Status.SYSTEM_FAILED, "no_output")  # the engine decides how it counts
-        needs = self.target.name.startswith("GENERATION") if self.needs_response is None else self.needs_response
-        return Score.skip("no_response") if needs and output.response is None else None
-
-    def on_exception(self, batch: Batch, sample: EvaluationSample, error: Exception) -> Score:
-        """The outcome of a sample for which user code raised; other samples keep their scores."""
-        batch.note(f"metric '{self.name}' raised {type(error).__name__}: {error}", sample.sample_id)
-        return Score.fail(to_reason(f"raised_{snake_case(type(error).__name__)}"))
-
-    def check_score(self, score: object) -> Score:
-        """The return value of user code; raises unless it is a ``Score``."""
-        if not isinstance(score, Score):
-            raise MetricDefinitionError(
-                f"{type(self).__name__}.score_one returned {score!r}; return Score(number), Score.skip(reason) "
-                "or Score.fail(reason)"
-            )
-        return score
+def check_score(metric: BatchMetric, score: object) -> Score:
+    """The return value of user code; raises unless it is a ``Score``."""
+    if not isinstance(score, Score):
+        raise MetricDefinitionError(
+            f"{type(metric).__name__}.score_one returned {score!r}; return Score(number), Score.skip(reason) "
+            "or Score.fail(reason)"
+        )
+    return score
 
 
 class SampleMetric(PerSampleMetric):
@@ -533,18 +451,21 @@ class SampleMetric(PerSampleMetric):
     def score(self, batch: Batch) -> Scores:
         """``score_one`` of every sample. One that raises is a failed measurement, with a warning."""
         return Scores.from_list(
-            [self._outcome(batch, sample, output, answered=answered) for sample, output, answered in self.rows(batch)]
+            [
+                self._outcome(batch, sample, output, answered=answered)
+                for sample, output, answered in sample_rows(self, batch)
+            ]
         )
 
     def _outcome(self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
-        skipped = self.precheck(sample, output, answered=answered)
+        skipped = precheck(self, sample, output, answered=answered)
         if skipped is not None:
             return skipped
         try:
             score = self.score_one(sample, output)
         except Exception as error:
-            return self.on_exception(batch, sample, error)
-        return self.check_score(score)
+            return exception_outcome(self, batch, sample, error)
+        return check_score(self, score)
 
 
 @lru_cache(maxsize=256)
@@ -629,8 +550,8 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     if batch.all_answered or metric.metadata.handles_failures:
         return scores
     counts = conventions.on_system_failure == "worst" or metric.metadata.always_counts_failures
-    counts &= metric.worst is not None or metric.worst_varies
-    value, stats = (metric.worst_in(batch), metric.worst_stats) if counts else (math.nan, None)
+    counts &= metric.worst is not None or worst_varies(metric)
+    value, stats = (worst_in(metric, batch), metric.worst_stats) if counts else (math.nan, None)
     if scores.stats is not None and counts and stats is None:
         raise MetricDefinitionError(f"metric '{metric.name}' has statistics but no 'worst_stats' for a failed answer")
     in_output = scores.status != Status.SKIPPED
@@ -690,7 +611,7 @@ def has_signature(metric: BatchMetric, run: RunInfo, signature: str | None) -> b
     if signature is None or signature == str(own):
         return signature is not None
     found = re.search(r"\|tok:(char|mixed|zh)(?=\|)", signature)
-    if found is not None and metric.decides_tokens:
+    if found is not None and decides_tokens(metric):
         own = own.with_options(tok=found[1])
     return signature in (str(own), str(own.with_options(**_GROUPED)))
 

@@ -27,6 +27,7 @@ from ..errors import (
 )
 from ..runtime.imports import IMPORT_PATH, CodeNotLoadedError, import_object
 from .conventions import CONVENTION_NAMES, Conventions
+from .metric_hooks import base_name
 from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
 from .types import TargetCategory
 
@@ -438,7 +439,7 @@ def single_specs(spec: Spec) -> list[tuple[Spec, Metric]]:
 
 def _with_prompt_texts(spec: Spec, built: Metric) -> Spec:
     """The spec with the texts of the prompt files that its options name."""
-    texts: Mapping[str, str] = getattr(built, "prompt_texts", {})
+    texts = built._prompt_texts() if isinstance(built, ConfiguredMetric) else {}
     if not texts or not isinstance(spec, Mapping):
         return spec
     ((name, options),) = ((name, options or {}) for name, options in spec.items())
@@ -629,7 +630,7 @@ def spec_of(built: Metric) -> Spec:
         options |= {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
         if built.metadata.requires_name:
             options = {"name": built.name, **options}
-        elif built.base_name != built.name:
+        elif base_name(built) != built.name:
             options["as"] = built.name
     name = _full_name(info, info.name, {key: getattr(built, key) for key in info.options})
     return {name: options} if options else name
@@ -681,6 +682,10 @@ class ConfiguredMetric(BatchMetric):
         }
         shown |= {"conventions": rules.name, **rules.changes()}
         return f"{type(self).__qualname__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
+
+    def _prompt_texts(self) -> Mapping[str, str]:
+        """The texts of prompt files, by the options that name them."""
+        return {}
 
     def __post_init__(self) -> None:
         super().__post_init__()

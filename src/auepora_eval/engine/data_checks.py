@@ -165,14 +165,14 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
     values = result.scores.values[result.scores.status == Status.SCORED]
     if len(values) < _MIN_LOWEST_SCORES or not np.all(values == values[0]):
         return None
-    scale: Any = getattr(metric, "scale_used", None)
-    classes = getattr(getattr(metric, "rating_scale", None), "labels", ())  # not mistaken for another scale
+    scale: Any = getattr(metric, "rating_scale", None)
+    classes = getattr(scale, "labels", ())  # not mistaken for another scale
     if scale is not None and not classes and values[0] == metric.range[0]:
         return (
             f"all {len(values)} scores of {result.name} are at the bottom of the scale {scale}; the critic may use "
             "another scale"
         )
-    is_absent_class = bool(getattr(getattr(metric, "rating_scale", None), "only", "")) and values[0] == 0
+    is_absent_class = bool(getattr(scale, "only", "")) and values[0] == 0
     if len(values) < _MIN_EQUAL_SCORES or is_absent_class:
         return None
     return f"all {len(values)} scores of {result.name} are {values[0]:g}; the judge may not tell answers apart"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 from ..core.batch import Batch, check_samples, warn_notes
 from ..core.conventions import Conventions, Signature
 from ..core.details import ControlDetails
+from ..core.metric_hooks import for_samples, pair_samples, require_repeats, select_scores
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -87,11 +88,13 @@ class CollectingAccumulator:
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
         whole = [Scores.concat(batches) for batches in self._passes]
-        paired = [self.metric.pair_samples(scores) for scores in whole]
+        paired = [pair_samples(self.metric, scores) for scores in whole]
         clusters = grouping.clusters()
 
         def reduce_group(rows: Rows) -> MetricResult:
-            passes = [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
+            passes = [
+                select_scores(self.metric, scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)
+            ]
             own_clusters = None if clusters is None else clusters[rows]
             return self._reduce(passes, own_clusters, keep_scores=False)
 
@@ -260,7 +263,7 @@ class Evaluation:
         adapted: list[Metric] = []
         for chosen in self.metrics:
             if isinstance(chosen, BatchMetric):
-                adapted.append(chosen.for_samples(samples))
+                adapted.append(for_samples(chosen, samples))
             else:
                 adapted.append(chosen)
         self.metrics = adapted
@@ -309,7 +312,7 @@ class Evaluation:
         """
         for chosen in self.metrics:
             if isinstance(chosen, BatchMetric):
-                chosen.require_repeats(len(passes))
+                require_repeats(chosen, len(passes))
         make = accumulator or make_accumulator
         accumulators = {
             metric.name: make(metric.for_run(self._run), self._run, keep_scores=self._keep_scores)
@@ -353,7 +356,8 @@ class Evaluation:
         ]
         for chosen_metric, scores, result in scored:
             others = [(other, column) for other, column, _ in scored if other is not chosen_metric]
-            result.details |= chosen_metric.joint_details(scores, others, self.grouping.clusters())
+            if hasattr(chosen_metric, "joint_details"):
+                result.details |= chosen_metric.joint_details(scores, others, self.grouping.clusters())
 
     def _score_pass(
         self, batches: Iterable[Scorable], accumulators: Sequence[CollectingAccumulator], executor: Executor
@@ -524,14 +528,14 @@ def evaluate_stream(
     every: Iterable[Pair] = itertools.chain(first, source)
     if any(
         isinstance(chosen_metric, BatchMetric)
-        and chosen_metric.for_samples(_samples_with({"中": 1})) is not chosen_metric
+        and for_samples(chosen_metric, _samples_with({"中": 1})) is not chosen_metric
         for chosen_metric in chosen
     ):
         every = _counted(every, characters)
     results = evaluation.score(evaluation.batches(every, size))
     for before, used in zip(chosen, evaluation.metrics, strict=True):
         if characters and isinstance(before, BatchMetric) and isinstance(used, BatchMetric):
-            decided = before.for_samples(_samples_with(characters)).signature
+            decided = for_samples(before, _samples_with(characters)).signature
             if decided != used.signature:
                 raise BadValueError(
                     f"'{before.name}': all references together decide for '{decided}', those of the first {len(first)} "

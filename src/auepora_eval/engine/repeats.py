@@ -16,6 +16,7 @@ import numpy as np
 from ..core.batch import check_samples
 from ..core.conventions import Signature
 from ..core.details import RepeatDetails, ResultDetails
+from ..core.metric_hooks import join_repeats, joins_repeats
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, assemble_result, make_result
 from ..core.reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
 from ..core.results import Results
@@ -46,7 +47,7 @@ def result_over_repeats(
     changes neither. Counts in ``details`` are numbers of samples.
     """
     values = [metric.reducer.value(part) for part in parts]
-    if len(parts) == 1 or metric.joins_repeats:
+    if len(parts) == 1 or joins_repeats(metric):
         joined = join_scores(metric, parts)
         result = make_result(metric, joined, signature=signature, keep_scores=keep_scores, clusters=clusters)
     else:
@@ -175,7 +176,7 @@ def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Score
 
 def join_scores(metric: BatchMetric, parts: Sequence[Scores]) -> Scores:
     """The scores of all repeats as one per sample: their means, or what the metric makes of them."""
-    return metric.join_repeats(parts, per_sample_means(parts))
+    return join_repeats(metric, parts, per_sample_means(parts))
 
 
 def per_sample_means(parts: Sequence[Scores]) -> Scores:

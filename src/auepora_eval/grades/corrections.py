@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ..compare.golden import corpus_ids
 from ..core.batch import Batch
 from ..core.conventions import Signature
+from ..core.metric_hooks import is_paired, joins_repeats, pair_samples
 from ..core.metrics_base import BatchMetric, Metric, has_signature, is_judged
 from ..core.plan import with_corpus_ids
 from ..core.reduce import Mean
@@ -548,7 +549,7 @@ class _CorrectedRun:
 
     def _has_all_scores(self, metric: BatchMetric) -> bool:
         """Whether its stored scores and those of the changed samples make the whole result."""
-        return is_judged(metric) or (not metric.is_paired and self._record.repeats == 1)
+        return is_judged(metric) or (not is_paired(metric) and self._record.repeats == 1)
 
     def _add_coverage(self, results: Sequence[MetricResult], metrics: Sequence[BatchMetric]) -> None:
         """Add to the results of retrieval metrics how much of the rankings is judged, as ``score_run`` does."""
@@ -624,7 +625,7 @@ class _CorrectedRun:
 
     def _scores(self, task: _MetricTask, metric: BatchMetric) -> Scores:
         """The scores of all samples: stored ones, and new ones where the gold has changed."""
-        if metric.is_paired:  # the scores of several samples depend on each other
+        if is_paired(metric):  # the scores of several samples depend on each other
             return self._score(metric, every=True)
         scores = self._read(task.base).scores
         if not isinstance(scores, Scores) or len(scores) != len(self._dataset.ids):
@@ -646,11 +647,11 @@ class _CorrectedRun:
             scores = Scores.concat([part.scores[0] for part in scored])
             if every:
                 scores = skip_invalid(scores, self._dataset.is_invalid)
-            parts.append(metric.pair_samples(scores))
+            parts.append(pair_samples(metric, scores))
         if len(parts) == 1:
             return parts[0]
         joined = join_scores(metric, parts)
-        whole = isinstance(metric.reducer, Mean) or metric.joins_repeats
+        whole = isinstance(metric.reducer, Mean) or joins_repeats(metric)
         return joined if whole else replace(joined, repeats=tuple(parts))
 
     def _all_batches(self, repeat: int) -> Iterator[Batch]:

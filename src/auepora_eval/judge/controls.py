@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.metrics_base import precheck
 from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, MetricResult, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadOptionError, did_you_mean
@@ -26,7 +27,7 @@ from ..stats.intervals import Ints, wilson_interval
 from ..text.refusal import built_in_patterns, is_refusal
 from ..text.tokenizers import STOP_WORDS
 from .critic import JudgeClient
-from .metric import JudgedMetric, judge_batch, outcome_key
+from .metric import JudgedMetric, control_kinds, judge_batch, outcome_key
 
 SOURCE_SAMPLES = 1024
 """Controls are built from this many samples at the beginning of the dataset, so that a stream can have them, too."""
@@ -200,7 +201,8 @@ class ControlSource:
         for other in self._others(self._sources, base, "documents") if base.documents else ():
             texts = [_padded_words(document.text) for document in other.documents]
             shares = any(document.doc_id in own_ids for document in other.documents)
-            if texts and not shares and not any(answer in text for answer in base.references for text in texts):
+            answers = any(answer in text for answer, text in itertools.product(base.references, texts))
+            if texts and not shares and not answers:
                 return _control("other_documents", base, base.reference, other.documents)
         return None
 
@@ -220,8 +222,8 @@ class ControlSource:
 
     def _facts_of_kind(self, kind: str) -> list[str]:
         if not self._facts:
-            facts = {fact: None for source in self._with_reference for fact in find_facts(source.reference)}
-            for fact in facts:
+            found = itertools.chain.from_iterable(find_facts(source.reference) for source in self._with_reference)
+            for fact in dict.fromkeys(found):
                 self._facts.setdefault(fact.kind, []).append(fact.text)
         return self._facts.get(kind, [])
 
@@ -310,19 +312,17 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
 
     Each half is divided evenly among the kinds that apply, and a kind with too few items is replaced by the others.
     """
-    kinds = metric.control_kinds
+    kinds = control_kinds(metric)
     if type(metric).score is not JudgedMetric.score or not math.isfinite(_middle(metric)):
         kinds = {}
     if not kinds:
         return MetricControls(unavailable={"all": "no item has a verdict that is certain under this metric"})
-    sides = [side for accept in (False, True) if (side := [kind for kind, good in kinds.items() if good is accept])]
+    rejected, accepted = [kind for kind in kinds if not kinds[kind]], [kind for kind in kinds if kinds[kind]]
+    sides = [side for side in (rejected, accepted) if side]
     chosen: list[Control] = []
     unavailable: dict[str, str] = {}
     for side, quota in zip(sides, _divide(count, len(sides)), strict=True):
-        usable = {
-            kind: list(itertools.islice((item for item in source.items(kind) if _applies(metric, item)), quota))
-            for kind in side
-        }
+        usable = {kind: _usable_items(metric, source, kind, quota) for kind in side}
         counts = dict(zip(side, _divide(quota, len(side)), strict=True))
         for kind, wanted in counts.items():
             if len(usable[kind]) < wanted:
@@ -331,9 +331,13 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
         for kind in sorted(side, key=lambda kind: len(usable[kind])):  # scarce kinds first, so that others replace them
             missing = quota - sum(min(counts[kind], len(usable[kind])) for kind in side)
             counts[kind] = min(counts[kind] + max(missing, 0), len(usable[kind]))
-        chosen += [item for kind in side for item in usable[kind][: counts[kind]]]
+        chosen += itertools.chain.from_iterable(usable[kind][: counts[kind]] for kind in side)
     order = sorted(chosen, key=lambda item: _hash("order", item.sample.sample_id))
     return MetricControls(tuple(order), unavailable)
+
+
+def _usable_items(metric: JudgedMetric, source: ControlSource, kind: str, count: int) -> list[Control]:
+    return list(itertools.islice((item for item in source.items(kind) if _applies(metric, item)), count))
 
 
 def _divide(total: int, parts: int) -> list[int]:
@@ -345,7 +349,7 @@ def _applies(metric: JudgedMetric, item: Control) -> bool:
     reads_documents = "retrieved" in metric.metadata.reads
     if reads_documents and not item.output.retrieved:
         return False
-    return metric.precheck(item.sample, item.output, answered=True) is None
+    return precheck(metric, item.sample, item.output, answered=True) is None
 
 
 def _requirement(metric: JudgedMetric, kind: str) -> str:
@@ -417,7 +421,8 @@ class JudgeControls:
         groups: dict[tuple[str, ...], tuple[Batch, list[JudgedMetric]]] = {}
         for metric in dict.fromkeys(metrics):
             placed = self._placed(metric, start, start + len(batch))
-            key = tuple(item.sample.sample_id for row in sorted(placed) for item in placed[row])
+            items = itertools.chain.from_iterable(placed[row] for row in sorted(placed))
+            key = tuple(item.sample.sample_id for item in items)
             if key not in groups:
                 groups[key] = (MixedBatch(batch, placed) if placed else batch, [])
             groups[key][1].append(metric)
@@ -466,7 +471,7 @@ def summarise_controls(
     metric: JudgedMetric, chosen: MetricControls, outcomes: Sequence[ControlOutcome], count: int
 ) -> dict[str, Any]:
     """False accepts and false rejects with Wilson intervals, by kind and together, and every item."""
-    kinds = metric.control_kinds
+    kinds = control_kinds(metric)
     verdicts: dict[str, list[bool]] = {}
     failed: Counter[str] = Counter()
     items: list[dict[str, Any]] = []
@@ -485,11 +490,10 @@ def summarise_controls(
             item["accepted"] = accepted = _is_accepted(metric, outcome.item.kind, outcome.score)
             verdicts.setdefault(outcome.item.kind, []).append(accepted != kinds[outcome.item.kind])
         items.append(item)
-    sides = [
-        [wrong for kind, good in kinds.items() if good is accept for wrong in verdicts.get(kind, ())]
-        for accept in (False, True)
-    ]
-    false_accepts, false_rejects = map(_error_rate, sides)
+    sides: dict[bool, list[bool]] = {False: [], True: []}
+    for kind, good in kinds.items():
+        sides[good] += verdicts.get(kind, ())
+    false_accepts, false_rejects = _error_rate(sides[False]), _error_rate(sides[True])
     rate = false_accepts["rate"]
     return {
         "requested": count,

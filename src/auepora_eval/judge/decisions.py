@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -63,7 +63,9 @@ class _WireFormat(ABC):
             return _two_sides(answer.get(self.predicate_key), question)
         found = answer.get("probabilities")
         pairs = self.pairs(found) if isinstance(found, self.container) else []
-        return _by_level(pairs, question) if question.kind == "score" else pairs
+        # A level is named by its index.
+        levels = {str(index): level for index, level in enumerate(question.options)} if question.kind == "score" else {}
+        return [(levels.get(str(name), name), probability) for name, probability in pairs]
 
     @abstractmethod
     def pairs(self, found: Any) -> list[tuple[Any, Any]]:
@@ -128,12 +130,6 @@ def _two_sides(probability: Any, question: Question) -> list[tuple[Any, Any]]:
     if not is_number(probability):
         return [(true, probability)]
     return [(false, 1 - probability), (true, probability)]
-
-
-def _by_level(pairs: Iterable[tuple[Any, Any]], question: Question) -> list[tuple[Any, Any]]:
-    """The pairs with the level in place of its index."""
-    levels = {str(index): level for index, level in enumerate(question.options)}
-    return [(levels.get(str(index), index), probability) for index, probability in pairs]
 
 
 def _pairs_to_dict(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:

@@ -7,6 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import TypeVar
 
 from ..core.batch import Batch
@@ -19,9 +20,11 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.general_derivation import judged_derivation
-from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare
+from ..core.metric_hooks import failure_message
+from ..core.metric_metadata import REMOVED_SAMPLE_HOOKS
+from ..core.metrics_base import BatchMetric, Metric, check_score, declare, exception_outcome, precheck, sample_rows
 from ..core.registry import Use
-from ..core.scores import NOT_JUDGED, Score, Scores
+from ..core.scores import NOT_JUDGED, Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
 from ..runtime.processes import LoopThread
@@ -43,11 +46,13 @@ _CONTROLS: dict[TargetCategory, tuple[frozenset[str], dict[str, bool]]] = {
 """By target, the fields of an output that a metric must read, and the control items whose verdict is then certain."""
 
 
-class JudgedMetric(PerSampleMetric):
+class JudgedMetric(BatchMetric):
     """Base class of metrics scored by a judge: implement ``ascore_one``, or ``ascore`` for a whole batch.
 
     ``judge.ask(critic, request)`` returns a judgement; an exception is a failed measurement of that sample. What
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
+    ``asks_follow_ups = True`` says that further requests depend on replies, so that a preview counts only the first
+    ones. ``sample_problem(sample)`` may say what is wrong with an annotation that the judge would be asked about.
 
     Example:
         >>> from auepora_eval.judge.critic import JudgeRequest
@@ -68,44 +73,16 @@ class JudgedMetric(PerSampleMetric):
         suggested=False,  # it costs money and needs a critic
         prompt_names=(),
     )
-    asks_follow_ups: bool = False
-    """Whether further requests depend on replies: a preview can count only the first ones."""
 
-    @property
-    def has_fractions(self) -> bool:
-        """Whether the score of a judgement may lie between those of the labels: a mean over their probabilities."""
-        option = getattr(self, "critic", None)
-        critic = option.thing if isinstance(option, Use) else option
-        return decides(critic) or supports_logprobs(critic)
-
-    @property
-    def control_kinds(self) -> Mapping[str, bool]:
-        """The kinds of control items of a judge, each with whether a judge that works accepts it.
-
-        Accepted means a score in the better half of the range. The default follows from the target and from what the
-        metric reads; a metric under which those items have no certain verdict declares others, or none.
-        """
-        declared: Mapping[str, bool] | None = self.metadata.controls
-        if declared is not None:
-            return declared
-        needed, kinds = _CONTROLS.get(self.target, (frozenset(), {}))
-        return kinds if needed <= self.metadata.reads else {}
-
-    def sample_problem(self, sample: EvaluationSample) -> str:
-        """What is wrong with an annotation that the judge would be asked about; empty if nothing is."""
-        return ""
+    _removed_hooks = REMOVED_SAMPLE_HOOKS | {
+        "control_kinds": "metadata = declare(controls=...)",
+        "has_fractions": "judge.metric.has_fractions",
+        "outcomes": "judge.metric.judge_samples",
+    }
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
-        return Scores.from_list(await self.outcomes(batch, judge))
-
-    async def outcomes(self, batch: Batch, judge: JudgeClient) -> list[Score]:
-        """One outcome per sample, all requested at once."""
-        waiting = [
-            self._ascore_checked(batch, sample, output, judge, answered=answered)
-            for sample, output, answered in self.rows(batch)
-        ]
-        return await asyncio.gather(*waiting)
+        return Scores.from_list(await judge_samples(self, batch, judge))
 
     @abstractmethod
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
@@ -132,23 +109,74 @@ class JudgedMetric(PerSampleMetric):
         """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
         return None
 
-    async def _ascore_checked(
-        self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, *, answered: bool
-    ) -> Score:
-        skipped = self.precheck(sample, output, answered=answered)
+    def _certain_controls(self, kinds: Mapping[str, bool]) -> Mapping[str, bool]:
+        """Those of some kinds of control items whose verdict is certain under this metric."""
+        return kinds
+
+
+async def judge_samples(metric: JudgedMetric, batch: Batch, judge: JudgeClient) -> list[Score]:
+    """The outcome of each sample of a batch by ``ascore_one``, all requested at once."""
+
+    async def judge_sample(sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
+        skipped = precheck(metric, sample, output, answered=answered)
         if skipped is not None:
             return skipped
-        if isinstance(judge, PanelClient) and sample.sample_id in judge.exclusions.get(self.name, ()):
+        if isinstance(judge, PanelClient) and sample.sample_id in judge.exclusions.get(metric.name, ()):
             return Score.skip(NOT_JUDGED)
         try:
             with judged_item(sample.sample_id, "" if output.response is None else output.response.text):
-                return self.check_score(await self.ascore_one(sample, output, judge))
+                score = check_score(metric, await metric.ascore_one(sample, output, judge))
         except JudgeError as error:
             # By reason alone: messages differ from sample to sample, and each warning is emitted once.
-            batch.note(f"metric '{self.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
+            batch.note(f"metric '{metric.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
             return Score.fail(error.reason)
         except Exception as error:
-            return self.on_exception(batch, sample, error)
+            return exception_outcome(metric, batch, sample, error)
+        message = failure_message(metric, sample, output) if score.status is Status.MEASURE_FAILED else ""
+        if message:
+            batch.note(f"metric '{metric.name}': {message}", sample.sample_id)
+        return score
+
+    rows = sample_rows(metric, batch)
+    return await asyncio.gather(*(judge_sample(sample, output, answered=answered) for sample, output, answered in rows))
+
+
+# --- what the critic of a metric is, and what follows from it --------------------------------------------------------
+
+
+def bound_critic(metric: object) -> object:
+    """The critic of a metric, as far as it is known; a reference until it is bound to a resource."""
+    option = getattr(metric, "critic", None)
+    return option.thing if isinstance(option, Use) else option
+
+
+def voting_panel(metric: object) -> Panel | None:
+    """The panel that gives the scores of a metric, if it is known."""
+    option = getattr(metric, "verifier", None) or getattr(metric, "critic", None)
+    found = option.thing if isinstance(option, Use) else option
+    return found if isinstance(found, Panel) else None
+
+
+def has_fractions(metric: JudgedMetric) -> bool:
+    """Whether the score of a judgement may lie between those of the labels: a mean over their probabilities."""
+    critic = bound_critic(metric)
+    return getattr(metric, "threshold", None) is None and (decides(critic) or supports_logprobs(critic))
+
+
+def control_kinds(metric: JudgedMetric) -> Mapping[str, bool]:
+    """The kinds of control items of a judge, each with whether a judge that works accepts it.
+
+    Accepted means a score in the better half of the range. The default follows from the target and from what the metric
+    reads; a metric under which those items have no certain verdict declares others, or none.
+    """
+    declared: Mapping[str, bool] | None = metric.metadata.controls
+    if declared is not None:
+        return declared
+    needed, kinds = _CONTROLS.get(metric.target, (frozenset(), {}))
+    return metric._certain_controls(kinds) if needed <= metric.metadata.reads else {}
+
+
+# --- judging a batch -------------------------------------------------------------------------------------------------
 
 
 def outcome_key(metric: JudgedMetric) -> Hashable:
@@ -169,8 +197,8 @@ def same_family_warnings(metrics: Iterable[Metric], described: object) -> list[s
     found: dict[str, None] = {}
     for metric in metrics:
         for part in judged_parts(metric) if isinstance(metric, BatchMetric) else ():
-            panel = getattr(part, "panel", None)
-            note = panel.same_family_note(described) if isinstance(panel, Panel) else ""
+            panel = voting_panel(part)
+            note = "" if panel is None else panel.same_family_note(described)
             found |= {f"metric '{part.name}': {note}": None} if note else {}
     return list(found)
 
@@ -278,10 +306,10 @@ def add_vote_step(derivation: Derivation, polls: Sequence[Poll]) -> Derivation:
     if not polls:
         return derivation
     first = polls[0]
+    places = chain.from_iterable(product([poll], poll.decided) for poll in polls)
     rows = [
         (" ".join(map(str, path)), *map(_vote_text, poll.row(path)), _vote_text(Vote(*poll.decided[path])))
-        for poll in polls
-        for path in poll.decided
+        for poll, path in places
     ]
     title = f"The votes of the panel, {first.formula}"
     headers = ("voted on", *first.names, "panel")

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -169,8 +170,8 @@ class NliModel(PairModel):
     def _score(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         loaded = self.loaded()
         label_index = self.support_index(loaded)
-        parts = [part for premise in premises for part in self.split_premise(loaded, premise)]
-        pairs = [(part, statement) for statement in statements for part in parts]
+        parts = list(chain.from_iterable(self.split_premise(loaded, premise) for premise in premises))
+        pairs = [(part, statement) for statement, part in product(statements, parts)]
         logits = self.logits(pairs)
         probabilities, cut = [], []
         for logit in logits:
@@ -212,7 +213,7 @@ class OneTextModel(NliModel):
         special = re.compile("|".join(map(re.escape, loaded.tokenizer.all_special_tokens)))
         # A special token that is written in a text would be read as the end of it.
         plain = [(special.sub(" ", premise), special.sub(" ", statement)) for premise, statement in pairs]
-        counts = count_tokens(loaded, [text for pair in plain for text in pair])
+        counts = count_tokens(loaded, list(chain.from_iterable(plain)))
         (frame,) = tokenise(loaded, [self.arrange(loaded, "", "")]).lengths
         texts, cut = [], []
         for (premise, statement), *sizes in zip(plain, counts[::2], counts[1::2], strict=True):

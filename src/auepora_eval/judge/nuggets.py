@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from ..core.batch import Batch, check_samples
@@ -110,14 +111,13 @@ def assign_nuggets(
 
     async def one(judge: JudgeClient, row: tuple[EvaluationSample, list[Nugget], str]) -> NuggetTopic:
         sample, nuggets, answer = row
-        parts = [nuggets[start : start + at_a_time] for start in range(0, len(nuggets), at_a_time)]
+        facts = [nugget.text for nugget in nuggets]
+        parts = [facts[start : start + at_a_time] for start in range(0, len(facts), at_a_time)]
         verdicts = await gather_all(
-            check_support(
-                judge, critic, [answer], [n.text for n in part], metric=ASSIGNMENT_METRIC, sample_id=sample.sample_id
-            )
+            check_support(judge, critic, [answer], part, metric=ASSIGNMENT_METRIC, sample_id=sample.sample_id)
             for part in parts
         )
-        words = [_WORDS[float(verdict.level)] for part in verdicts for verdict in part]
+        words = [_WORDS[float(verdict.level)] for verdict in chain.from_iterable(verdicts)]
         assigned = (replace(nugget, assignment=word) for nugget, word in zip(nuggets, words, strict=True))
         extra: dict[str, Any] = {"answer_text": answer, "response_length": len(answer.split()), "run_id": run_id}
         return NuggetTopic(sample.sample_id, tuple(assigned), sample.query, extra)
@@ -182,9 +182,8 @@ class _NuggetGenerator:
             facts = await self._extract_facts(judge, sample, facts, documents[start : start + self.at_a_time])
         parts = [facts[start : start + self.at_a_time] for start in range(0, len(facts), self.at_a_time)]
         grades = await gather_all(self._grade_facts(judge, sample, part) for part in parts)
-        made = [
-            Nugget(fact, grade) for fact, grade in zip(facts, [grade for part in grades for grade in part], strict=True)
-        ]
+        graded = zip(facts, chain.from_iterable(grades), strict=True)
+        made = [Nugget(fact, grade) for fact, grade in graded]
         return sorted(made, key=lambda nugget: nugget.importance != "vital")
 
     async def _extract_facts(

@@ -82,12 +82,6 @@ _QUOTA = re.compile(r"insufficient.?(quota|balance|credit|funds)|billing|exceede
 _TRANSIENT_STATUSES = frozenset({408, 409, 425})
 
 
-def missing_key_error(variable: str | None, url: str) -> JudgeError:
-    """The error for a service that needs a key when there is none."""
-    problem = f"the environment variable {variable} is not set" if variable else "api_key_env names no variable"
-    return JudgeError("no_key", f"{problem}, and {url} asks for a key", lasting=True)
-
-
 def status_error(
     status: int, body: str, *, url: str, variable: str | None, retry_after: float | None = None
 ) -> JudgeError:
@@ -462,7 +456,9 @@ class HttpCritic(StructuredCritic):
             )
         signed = any(name.lower() in ("authorization", "api-key", "x-api-key") for name in self._headers)
         if not key and not signed and not is_private_host(self._address.host):
-            raise missing_key_error(self.api_key_env, self._address.shown)
+            variable = self.api_key_env
+            problem = f"the environment variable {variable} is not set" if variable else "api_key_env names no variable"
+            raise JudgeError("no_key", f"{problem}, and {self._address.shown} asks for a key", lasting=True)
         return key or "none"
 
     def _raise_without_secrets(self, error: JudgeError) -> NoReturn:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
@@ -523,22 +524,21 @@ class Panel(StructuredCritic):
         coefficients: tuple[float, ...] | None,
         request: JudgeRequest,
     ) -> dict[VotePath, tuple[Any, float | None]]:
-        paths = dict.fromkeys(path for vote in votes for path in vote or ())
+        paths = dict.fromkeys(chain.from_iterable(vote or () for vote in votes))
         if coefficients is None:
-            return {
-                path: decide(
-                    [vote[path] for vote in votes if vote is not None and path in vote], self.vote, forms.label_values
-                )
-                for path in paths
-            }
-        numbers = [[math.nan if vote is None else _number(vote.get(path)) for vote in votes] for path in paths]
+            decided: dict[VotePath, tuple[Any, float | None]] = {}
+            for path in paths:
+                cast = [vote[path] for vote in votes if vote is not None and path in vote]
+                decided[path] = decide(cast, self.vote, forms.label_values)
+            return decided
+        path = next(iter(paths), ())
+        numbers = [_number((vote or {}).get(path)) for vote in votes]
         if len(paths) != 1 or np.isnan(numbers).all():
             raise BadValueError(
                 f"'vote: stacked' is for metrics with one number per answer; '{request.metric}' asks for "
                 f"{len(paths)} votes in a reply, or for labels without values: choose mean, median or majority"
             )
-        (path,), (row,) = paths, numbers
-        value = float(stacked_probability(coefficients, row)[0])
+        value = float(stacked_probability(coefficients, numbers)[0])
         given = [vote[path] for vote in votes if vote is not None]
         return {path: (_nearest_answer(value, given, forms.label_values), value)}
 
@@ -715,12 +715,13 @@ def panel_columns(panel: Panel | None, item: JudgedItem | None) -> tuple[float, 
 def _item_statistics(votes: Sequence[Vote]) -> tuple[float, ...]:
     """One item: pairs of members and those that agree; number, sum, sum of squares and spread of the values."""
     n = len(votes)
-    equal = sum(count * (count - 1) // 2 for count in Counter(vote.answer for vote in votes).values())
+    counts = Counter(vote.answer for vote in votes)
+    equal = sum(count * (count - 1) // 2 for count in counts.values())
     values = [vote.number for vote in votes if vote.number is not None]
     if n < 2 or len(values) < n:
         return 1.0, n * (n - 1) / 2, float(equal), 0.0, 0.0, 0.0, 0.0
     total, squares = math.fsum(values), math.fsum(value * value for value in values)
-    spread = math.fsum((value - other) ** 2 for value in values for other in values) / (n - 1)
+    spread = math.fsum((value - other) ** 2 for value, other in product(values, values)) / (n - 1)
     return 1.0, n * (n - 1) / 2, float(equal), float(n), total, squares, spread
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from ..errors import JudgeError
@@ -460,7 +461,7 @@ _JUDGE = (
     "do that", "fulfil", "fulfill", "give a score", "make a judgement",
 )  # fmt: skip
 _DECLINED = (
-    *(f"{cannot} {verb}" for cannot in _CANNOT for verb in _JUDGE),
+    *(" ".join(words) for words in product(_CANNOT, _JUDGE)),
     "as an ai", "as a language model", "i must decline", "i decline to", "i refuse to", "i'm sorry, but",
     "i am sorry, but",
 )  # fmt: skip

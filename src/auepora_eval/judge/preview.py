@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -120,14 +121,11 @@ class Preview:
         head = ("metric", "judgements", "known", "shared", "calls", "prompt tokens", "answer tokens", "cost")
         rows = [head, *(_row(name or "(shared)", estimate) for name, estimate in self.metrics.items())]
         rows.append(_row("all", self.total))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if column == 0 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = []
+        for name, *cells in rows:
+            numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+            lines.append("  ".join([name.ljust(widths[0]), *numbers]).rstrip())
         lines.append("\nTokens and cost are guesses, without repetitions.")
         lines += [_draw_text(name, stage) for name, stage in self.two_stage.items()]
         if self.times:
@@ -243,7 +241,7 @@ def preview(
 
     ``exclusions`` has by metric the ids of the samples that it does not judge.
     """
-    judged = [part for metric in metrics if isinstance(metric, BatchMetric) for part in judged_parts(metric)]
+    judged = list(chain.from_iterable(judged_parts(metric) for metric in metrics if isinstance(metric, BatchMetric)))
 
     async def count_requests(session: PreviewSession) -> None:
         session.exclusions = exclusions
@@ -257,7 +255,7 @@ def preview(
     found = run_preview(policy, count_requests)
     names = dict.fromkeys(metric.name for metric in judged if metric.name in found.metrics)
     found.metrics = {name: found.metrics[name] for name in (*names, *(found.metrics.keys() - names.keys()))}
-    multi_step = {metric.name for metric in judged if metric.asks_follow_ups}
+    multi_step = {metric.name for metric in judged if getattr(metric, "asks_follow_ups", False)}
     found.lower_bound_metrics = [name for name in found.lower_bound_metrics if name in multi_step]
     return found
 

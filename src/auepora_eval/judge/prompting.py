@@ -129,7 +129,7 @@ class Prompt:
     def render(self, *, words: Mapping[str, str] | None = None, **texts: Frames) -> tuple[str, str]:
         """System message and user message: ``texts`` in frames, ``words`` (trusted) as they are."""
         frames = {slot: _named_frames(slot, value) for slot, value in texts.items()}
-        code = frame_code([part for some in frames.values() for pair in some for part in pair])
+        code = frame_code(list(chain.from_iterable(chain.from_iterable(frames.values()))))
         values = {**(words or {}), **{slot: _render_frames(some, code) for slot, some in frames.items()}}
         framing = _framing()
         system = "\n\n".join(filter(None, [_fill_slots(self.system, values), framing.system]))

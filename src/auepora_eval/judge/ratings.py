@@ -194,10 +194,6 @@ class ClassScale:
         """The classes, if they have no values."""
         return () if self.values else self.labels
 
-    def only_class(self, label: str) -> ClassScale:
-        """The same unordered classes, where this one has the value 1 and others have 0."""
-        return replace(self, only=label)
-
     @property
     def description(self) -> str:
         """The classes in words, for a prompt."""

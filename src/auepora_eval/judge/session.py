@@ -109,7 +109,8 @@ def _call_simple(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseEx
     """The judgement or exception of a simple critic; returned, since not every exception crosses threads."""
     try:
         value = critic.score(prompt=request.prompt, metadata=dict(request.metadata))
-        return Judgement({_number_name(request.schema): _number(value, _number_schema(request.schema))})
+        name = _number_name(request.schema)
+        return Judgement({name: _number(value, _properties(request.schema).get(name, {}))})
     except BaseException as error:
         return error
 
@@ -140,11 +141,6 @@ def _number_name(schema: Mapping[str, Any]) -> str:
     properties = _properties(schema)
     numbers = [name for name, inner in properties.items() if inner.get("type") in ("number", "integer")]
     return numbers[0] if "score" not in properties and len(numbers) == 1 else "score"
-
-
-def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _properties(schema).get(_number_name(schema), {})
-    return found
 
 
 # --- the queue of one critic: deduplication, limiter, budget, retries, circuit breaker -------------------------------
@@ -541,6 +537,15 @@ class JudgeSession(PanelClient):
     def _record(self, critic: Critic, request: JudgeRequest, result: CallResult, *, shared: bool) -> Judgement:
         """Record the result of a request; return the judgement or raise the error."""
         judgement, error = result.judgement, result.error
+        outcome: dict[str, Any] = {"answer": None}
+        if judgement is not None:
+            outcome = self._judgement_fields(judgement)
+        if error is not None:
+            outcome |= {"reason": error.reason, "message": self._secrets.message(error.message)}
+            outcome["raw"] = None if error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS]
+        usage, is_cached = result.usage, False
+        if judgement is not None and judgement.cached:
+            usage, is_cached = judgement.usage, True
         record = JudgementRecord(
             metric=request.metric,
             sample_id=request.sample_id,
@@ -548,22 +553,13 @@ class JudgeSession(PanelClient):
             critic=critic_name(critic),
             model=model_name(critic),
             prompt_id=request.prompt_id,
-            answer=None if judgement is None else self._secrets.value(judgement.answer),
-            reason=None if error is None else error.reason,
-            message="" if error is None else self._secrets.message(error.message),
-            rationale=None
-            if judgement is None or judgement.rationale is None
-            else self._secrets.text(judgement.rationale),
-            raw=None if error is None or error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS],
-            weighted=None if judgement is None else judgement.weighted,
-            mass=None if judgement is None else judgement.mass,
-            repaired=judgement is not None and judgement.repaired,
-            usage=result.usage if judgement is None or not judgement.cached else judgement.usage,
+            usage=usage,
             attempts=result.attempts,
             calls=result.calls,
-            cached=judgement is not None and judgement.cached,
+            cached=is_cached,
             shared=shared,
             seconds=result.seconds,
+            **outcome,
         )
         price = self.policy.prices.get(record.model)
         cost = None if price is None else price.cost(record.usage.prompt_tokens, record.usage.completion_tokens)
@@ -583,6 +579,16 @@ class JudgeSession(PanelClient):
             self._warnings[f"{critic_name(critic)} is not asked any more: {copy.message}"] = None
         self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
+
+    def _judgement_fields(self, judgement: Judgement) -> dict[str, Any]:
+        rationale = judgement.rationale
+        return {
+            "answer": self._secrets.value(judgement.answer),
+            "rationale": None if rationale is None else self._secrets.text(rationale),
+            "weighted": judgement.weighted,
+            "mass": judgement.mass,
+            "repaired": judgement.repaired,
+        }
 
     def _note_served(self, critic: Critic, served: str) -> None:
         """Note a warning where the model that answers may change: its name is an alias, or has changed already."""

@@ -218,52 +218,41 @@ class VerdictForm:
         A critic that replies with objects gets up to ``size`` texts per request, one that replies with a bare number
         gets one at a time, and a decision model a question for each text about all of them.
         """
-        bare = returns_number_only(critic)
+        bare, values = returns_number_only(critic), self.values
         own: dict[str, Any] = {"metric": metric, "sample_id": sample_id, "repeat": repeat}
         size = 1 if bare else size
         parts = [texts[start : start + size] for start in range(0, len(texts), size)]
 
-        def make_request(one_critic: Critic, part: Sequence[str]) -> JudgeRequest:
-            return ReplyForm(self._object_instruction(), self._schema(len(part)), self._bare_instruction()).request(
-                prompt,
-                one_critic,
-                {
-                    **frames,
-                    f"{self.subject}s": {f"{self.subject} {n}": statement for n, statement in enumerate(part, 1)},
-                },
-                **own,
-                about={"of": source_name, "statements": part},
-            )
+        def shown_with(part: Sequence[str]) -> dict[str, Frames]:
+            numbered = {f"{self.subject} {number}": text for number, text in enumerate(part, 1)}
+            return {**frames, f"{self.subject}s": numbered}
 
-        def make_questions(part: Sequence[str]) -> list[JudgeRequest]:
-            names = [f"{self.subject} {number}" for number in range(1, len(part) + 1)]
-            shown = {**frames, f"{self.subject}s": dict(zip(names, part, strict=True))}
+        def make_request(one_critic: Critic, part: Sequence[str]) -> JudgeRequest:
+            form = ReplyForm(self._object_instruction(), self._schema(len(part)), self._bare_instruction())
+            about = {"of": source_name, "statements": part}
+            return form.request(prompt, one_critic, shown_with(part), **own, about=about)
+
+        def make_requests(part: Sequence[str], one_critic: Critic) -> list[JudgeRequest]:
+            """All texts at once, one by one for a bare number each, or a question for each to a decision model."""
+            if not decides(one_critic):
+                groups = [[text] for text in part] if returns_number_only(one_critic) else [part]
+                return [make_request(one_critic, group) for group in groups]
             questions = []
-            for name, text in zip(names, part, strict=True):
-                request = decision_request(prompt, shown, tuple(values), values, words={}, about_frame=name)
+            for number, text in enumerate(part, 1):
+                name = f"{self.subject} {number}"
+                request = decision_request(prompt, shown_with(part), tuple(values), values, words={}, about_frame=name)
                 questions.append(replace(request, **own, about={"of": source_name, "statements": [text]}))
             return questions
 
-        def member_requests(part: Sequence[str], member: Critic) -> list[JudgeRequest]:
-            """All texts at once, or one by one for a bare number each."""
-            if decides(member):
-                return make_questions(part)
-            if not returns_number_only(member):
-                return [make_request(member, part)]
-            return [make_request(member, [statement]) for statement in part]
-
-        values = self.values
-        if decides(critic):
-            requests = list(chain.from_iterable(make_questions(part) for part in parts))
-            answers = await gather_all(judge.ask(critic, request) for request in requests)
-            return [self.parse_decision(answer) for answer in answers]
-        requests = [make_request(critic, part) for part in parts]
+        requests = list(chain.from_iterable(make_requests(part, critic) for part in parts))
         if isinstance(critic, Panel) and not bare:
-            forms = (MemberForms(self._member_reply, partial(member_requests, part), values) for part in parts)
+            forms = (MemberForms(self._member_reply, partial(make_requests, part), values) for part in parts)
             requests = [replace(request, forms=form) for request, form in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
+        if decides(critic):
+            return [self.parse_decision(answer) for answer in answers]
         parse = self.parse_number if bare else self._parse_object
-        return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in parse(answer, len(part))]
+        return list(chain.from_iterable(parse(answer, len(part)) for part, answer in zip(parts, answers, strict=True)))
 
     @property
     def values(self) -> dict[str, float]:
@@ -332,7 +321,8 @@ class VerdictForm:
         elif not returns_number_only(critic):
             return MemberReply(answers[0].answer)
         else:
-            labels = [verdict.level.label for answer in answers for verdict in self.parse_number(answer, 1)]
+            verdicts = chain.from_iterable(self.parse_number(answer, 1) for answer in answers)
+            labels = [verdict.level.label for verdict in verdicts]
         rows = [{"number": number, "why": "", "verdict": label} for number, label in enumerate(labels, start=1)]
         return MemberReply({"verdicts": rows})
 

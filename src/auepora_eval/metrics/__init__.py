@@ -5,7 +5,8 @@
 * ``overlap``: plain functions of one answer
 * ``answer_base``, ``answer_match``, ``rouge``, ``bleu_chrf``, ``grounding``, ``structured``: metrics of the answer
 * ``citations``, ``citation_support``: citations, their support, and nuggets
-* ``judged_base``, ``claims``, ``context_judged``, ``generation_llm_judge``: metrics by a judge
+* ``judged_base``, ``judged_statements``: base classes of metrics by a judge
+* ``claims``, ``context_judged``, ``generation_llm_judge``: metrics by a judge
 * ``rated_inputs``, ``judge_metric``, ``answer_judged``: inputs that a judge rates, and metrics that are a prompt
 * ``rubric``: rubrics of samples
 * ``semantic``, ``bertscore``: metrics by a local model

@@ -157,7 +157,8 @@ class RefusalMetric(RefusalDetectionMetric):
     def worst_in(self, batch: Batch) -> float | Floats:
         """The worst value; NaN for a failed answer if the right decision is unclear."""
         unclear = [self.should_refuse(sample) is None for sample in batch.samples]
-        return np.where(unclear, math.nan, super().worst_in(batch)).astype(np.float64)
+        worst = math.nan if self.worst is None else self.worst
+        return np.where(unclear, math.nan, worst).astype(np.float64)
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one answered sample by the plain definition."""

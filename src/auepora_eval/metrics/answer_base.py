@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.metrics_base import BatchMetric, PerSampleMetric, SampleMetric, declare, set_metadata, with_option
+from ..core.metrics_base import (
+    BatchMetric,
+    PerSampleMetric,
+    SampleMetric,
+    declare,
+    precheck,
+    set_metadata,
+    with_option,
+)
 from ..core.registry import ConfiguredMetric
 from ..core.scores import CHARACTERS, Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory, response_text
@@ -94,7 +102,7 @@ class AnswerMetric(ConfiguredMetric, PerSampleMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definition."""
-        skipped = self.precheck(sample, output, answered=True)
+        skipped = precheck(self, sample, output, answered=True)
         if skipped is not None:
             return skipped
         return self.score_plain(sample, output, response_text(output))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ..core.conventions import RankCutOff, SignatureOption
+from ..core.metric_hooks import base_name, is_paired
 from ..core.metrics_base import BatchMetric, declare
 from ..core.reduce import Clusters
 from ..core.registry import register
@@ -17,7 +18,8 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, respon
 from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
 from ..stats.intervals import Bools, Floats, interval_ends, mean_interval
-from .rated_inputs import JudgedInput, RatingMetric, input_skips
+from .judged_base import RatingMetric
+from .rated_inputs import JudgedInput, RatedInputs, input_skips
 
 _EMPTY_QUERY = {"empty_query": "the query has no text"}
 _ANY_REFERENCE = (
@@ -38,12 +40,12 @@ _EXACT_NUMBERS = (
 class _JudgedAnswer(RatingMetric):
     """A metric in which a judge is shown the question and the answer, perhaps with more."""
 
-    fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "answer")
+    _fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "answer")
     metadata = declare(
         skip_reasons=input_skips("question", "answer"),
     )
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """An empty answer scores 0, and no judge is called."""
         return None if response_text(output).strip() else Score(0.0)
 
@@ -73,14 +75,14 @@ class LLMCorrectness(_JudgedAnswer):
     """The accepted difference of a quantity, as a proportion of that in the reference."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "reference", "answer")
+    _fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "reference", "answer")
     metadata = declare(
         skip_reasons=input_skips("question", "reference", "answer"),
         prompt_names=("correctness",),
         signature={"references": "references", "tolerance": SignatureOption("tolerance", unless=0)},
     )
 
-    def words(self) -> Mapping[str, str]:
+    def _words(self) -> Mapping[str, str]:
         """How references count, and when numbers are equal."""
         within = (
             f"A quantity may differ by at most {100 * self.tolerance:g} % of that in the reference, whatever its unit; "
@@ -140,7 +142,7 @@ class LLMRefusal(_JudgedAnswer):
         super().__post_init__()
         object.__setattr__(self, "needs_response", False)  # ``refused`` suffices
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The decision of the output itself, and empty answers."""
         if output.refused is not None:
             known = isinstance(output.refused, (bool, np.bool_))
@@ -177,7 +179,7 @@ class LLMContextSufficiency(RatingMetric):
     """How many of the returned documents count; all by default."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "documents")
+    _fixed_inputs: ClassVar[tuple[str, ...]] = ("question", "documents")
     metadata = declare(
         reads=frozenset({"retrieved"}),
         skip_reasons={**_EMPTY_QUERY, **input_skips("question", "documents")},
@@ -187,11 +189,10 @@ class LLMContextSufficiency(RatingMetric):
     )
 
     @property
-    def judged_inputs(self) -> tuple[JudgedInput, ...]:
-        """The question and the first ``k`` documents."""
-        return JudgedInput("question"), JudgedInput("documents", k=self.k)
+    def _rated(self) -> RatedInputs:
+        return RatedInputs((JudgedInput("question"), JudgedInput("documents", k=self.k)), self.rating_scale)
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Nothing retrieved does not suffice."""
         return None if output.retrieved[: self.k] else Score(0.0)
 
@@ -239,7 +240,7 @@ def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[B
         if metric.target is TargetCategory.GENERATION_CORRECTNESS
         and metric.higher_is_better
         and "response" in metric.metadata.reads
-        and not metric.is_paired
+        and not is_paired(metric)
         and (isinstance(metric, LLMCorrectness) or metric.metadata.binary)
     ]
     return min(suitable, key=lambda pair: not isinstance(pair[0], LLMCorrectness), default=None)
@@ -248,9 +249,9 @@ def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[B
 def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[Floats, tuple[str, ...]]:
     """Per sample whether the system declined, NaN where unknown, and the metrics that say so."""
     refused, names = np.full(n, np.nan), []
-    for base_name in ("llm_refusal", "over_refusal_rate", "negative_rejection_rate"):
+    for refusal in ("llm_refusal", "over_refusal_rate", "negative_rejection_rate"):
         for metric, scores in others:
-            if metric.base_name == base_name:
+            if base_name(metric) == refusal:
                 names.append(metric.name)
                 known = np.isnan(refused) & (scores.status == Status.SCORED)
                 refused = np.where(known, scores.values, refused)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.batch import Batch
 from ..core.derivation import add_outcome, add_result, format_number, record_steps
+from ..core.metric_hooks import asks_models, decides_tokens
 from ..core.metrics_base import (
     BatchMetric,
     RunInfo,
@@ -150,7 +151,7 @@ class FailureAttribution(RefusalDetectionMetric):
     @property
     def decides_tokens(self) -> bool:
         """Whether a metric inside it does."""
-        return any(part.decides_tokens for part in self._parts)
+        return any(decides_tokens(part) for part in self._parts)
 
     def signature_options(self) -> dict[str, str]:
         """The definitions of wrong, hit, refusal and supported."""
@@ -244,7 +245,7 @@ class FailureAttribution(RefusalDetectionMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """1 if the cause is the retriever's, by the plain definitions; ``None`` where a judge or a model decides."""
-        if any(part.asks_models or is_judged(part) for part in self._parts):
+        if any(asks_models(part) or is_judged(part) for part in self._parts):
             return None
         cause = self.plain_cause(sample, output)
         if not isinstance(cause, str):

@@ -25,7 +25,7 @@ from ..judge.nugget_lists import Nugget, sample_nuggets
 from ..judge.ratings import Rating, gather_all
 from ..options import PositiveInt
 from ..text.sentences import Citation, CitedSentence, Style, cited_sentences
-from .judged_base import Source, StatementEvaluation, VerdictMetric, document_sources, merge_sources
+from .judged_statements import Source, StatementEvaluation, VerdictMetric, document_sources, merge_sources
 
 # --- measures over verdicts on citations and nuggets, as plain functions ---------------------------------------------
 
@@ -111,7 +111,7 @@ class CitationSupportMetric(VerdictMetric):
     in its text; `auto` uses the list if there is one, else any marker."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    own_count_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
+    _own_counts: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
     metadata = declare(
         controls={},  # references have no citations
         reads=frozenset({"response", "retrieved"}),
@@ -127,7 +127,7 @@ class CitationSupportMetric(VerdictMetric):
         signature={"citations": "citations"},
     )
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
         """Skips, and answers in which no sentence cites a retrieved document."""
         if output.refused:
             return Score.skip("refused")
@@ -157,13 +157,13 @@ class CitationSupportMetric(VerdictMetric):
             return f"response.sentences: {error}"
         return ""
 
-    async def value(self, evaluation: StatementEvaluation) -> Rating:
+    async def _rate(self, evaluation: StatementEvaluation) -> Rating:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(evaluation.output) or ()
         value = await self.score_sentences(sentences, document_sources(evaluation.output.retrieved), evaluation)
         return Rating((value,), counts=_citation_counts(sentences))
 
-    def add_input_steps(
+    def _add_input_steps(
         self,
         steps: DerivationBuilder,
         sample: EvaluationSample,
@@ -171,7 +171,7 @@ class CitationSupportMetric(VerdictMetric):
         evaluations: Sequence[StatementEvaluation],
     ) -> None:
         """The answer, its sentences and their citations."""
-        super().add_input_steps(steps, sample, output, evaluations)
+        super()._add_input_steps(steps, sample, output, evaluations)
         ids = [item.doc.doc_id for item in output.retrieved]
 
         def cited_ids(citations: Sequence[Citation]) -> Iterator[str]:
@@ -199,7 +199,7 @@ class CitationSupportMetric(VerdictMetric):
 
 
 def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
-    cited = [citation for sentence in sentences for citation in sentence.citations]
+    cited = list(chain.from_iterable(sentence.citations for sentence in sentences))
     uncited = sum(not sentence.citations for sentence in sentences)
     return len(sentences), len(cited), uncited, sum(citation.place is None for citation in cited)
 
@@ -211,6 +211,7 @@ def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
 class AlceMetric(CitationSupportMetric):
     """An ALCE metric: are sentences supported by all their citations together, and is each citation needed."""
 
+    asks_follow_ups: ClassVar[bool] = False
     at_most_citations: PositiveInt | None = field(default=3, kw_only=True)
     """How many citations of a sentence are checked; `null` for all."""
 
@@ -281,7 +282,7 @@ class CitationSupportRecall(AlceMetric):
     answer, and has its own sentence splitter.
     """
 
-    formula_text: ClassVar[str] = "sentences that what they cite supports, over all sentences"
+    _formula_text: ClassVar[str] = "sentences that what they cite supports, over all sentences"
     aggregate = staticmethod(citation_recall)
 
 
@@ -303,7 +304,7 @@ class CitationSupportPrecision(AlceMetric):
 
     asks_follow_ups = True  # each citation is checked on its own, too
 
-    formula_text: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
+    _formula_text: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
     aggregate = staticmethod(citation_precision)
 
 
@@ -320,7 +321,7 @@ class CitationSupportF1(AlceMetric):
 
     asks_follow_ups = True  # each citation is checked on its own, too
 
-    formula_text: ClassVar[str] = "the harmonic mean of precision and recall"
+    _formula_text: ClassVar[str] = "the harmonic mean of precision and recall"
     aggregate = staticmethod(citation_f1)
 
 
@@ -382,7 +383,7 @@ class WeightedSupportPrecision(TrecMetric):
     the mean gets bounds.
     """
 
-    formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
+    _formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
     aggregate = staticmethod(weighted_precision)
 
 
@@ -398,7 +399,7 @@ class WeightedSupportRecall(TrecMetric):
     `citation_support_recall`.
     """
 
-    formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
+    _formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
     aggregate = staticmethod(weighted_recall)
 
 
@@ -435,7 +436,7 @@ class NuggetRecall(VerdictMetric):
     """What becomes of a question without nuggets that count: it is skipped, or scores 0."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    own_count_names: ClassVar[tuple[str, ...]] = ("num_nuggets", "num_vital", "num_okay", *VARIANTS)
+    _own_counts: ClassVar[tuple[str, ...]] = ("num_nuggets", "num_vital", "num_okay", *VARIANTS)
     metadata = declare(
         controls={"other_answer": False},  # a reference need not have every nugget
         skip_reasons={
@@ -451,7 +452,7 @@ class NuggetRecall(VerdictMetric):
         },
         option_help={"no_vital:zero": "a question without nuggets that count scores 0"},
     )
-    formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
+    _formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without nuggets that count."""
@@ -467,7 +468,7 @@ class NuggetRecall(VerdictMetric):
         """Whether there are nuggets."""
         return bool(_nuggets(sample))
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
         """Unreadable nuggets, and empty answers."""
         nuggets = _nuggets(sample)
         if nuggets is None:
@@ -482,18 +483,17 @@ class NuggetRecall(VerdictMetric):
             return f"metadata.{error}"
         return ""
 
-    async def value(self, evaluation: StatementEvaluation) -> Rating:
+    async def _rate(self, evaluation: StatementEvaluation) -> Rating:
         """Every variant from the verdicts on all nuggets."""
         nuggets = _nuggets(evaluation.sample) or []
-        batches = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
-        verdicts = await gather_all(
-            evaluation.verify([nugget.text for nugget in batch], evaluation.answer) for batch in batches
-        )
-        levels = [float(verdict.level) for batch in verdicts for verdict in batch]
+        texts = [nugget.text for nugget in nuggets]
+        batches = [texts[start : start + self.at_a_time] for start in range(0, len(texts), self.at_a_time)]
+        verdicts = await gather_all(evaluation.verify(batch, evaluation.answer) for batch in batches)
+        levels = [float(verdict.level) for verdict in chain.from_iterable(verdicts)]
         scores = nugget_scores([(nugget.importance, level) for nugget, level in zip(nuggets, levels, strict=True)])
         return Rating((scores[self.variant] or 0.0,), counts=_nugget_counts(nuggets, scores))
 
-    def add_input_steps(
+    def _add_input_steps(
         self,
         steps: DerivationBuilder,
         sample: EvaluationSample,
@@ -501,7 +501,7 @@ class NuggetRecall(VerdictMetric):
         evaluations: Sequence[StatementEvaluation],
     ) -> None:
         """The answer, the nuggets and their importance."""
-        super().add_input_steps(steps, sample, output, evaluations)
+        super()._add_input_steps(steps, sample, output, evaluations)
         rows = [(nugget.text, nugget.importance) for nugget in _nuggets(sample) or ()]
         steps.table("The nuggets of the question", ("nugget", "importance"), rows)
 
@@ -511,8 +511,8 @@ class NuggetRecall(VerdictMetric):
         assert scores.stats is not None
         for row in np.flatnonzero(scores.status == Status.SYSTEM_FAILED).tolist():
             result = _no_nuggets_found(_nuggets(batch.samples[row]) or [])
-            for name, value in zip(self.own_count_names, result.counts, strict=True):
-                self.count_column(scores, name)[row] = value
+            for name, value in zip(self._own_counts, result.counts, strict=True):
+                self._columns.count(scores, name)[row] = value
         return scores
 
     @property
@@ -526,7 +526,7 @@ class NuggetRecall(VerdictMetric):
         means: dict[str, float | None] = {}
         for variant in VARIANTS:
             details.pop(variant)
-            column = np.zeros(0) if scores.stats is None else self.count_column(scores, variant)[scores.counted]
+            column = np.zeros(0) if scores.stats is None else self._columns.count(scores, variant)[scores.counted]
             known = column[~np.isnan(column)]
             means[variant] = math.fsum(known) / len(known) if len(known) else None
         return {**details, "variants": means}

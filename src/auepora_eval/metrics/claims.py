@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff, SignatureOption, signature_number
 from ..core.derivation import Cell, DerivationBuilder, format_number, join_items, quote_text
+from ..core.metric_hooks import base_name
 from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare
 from ..core.registry import register
@@ -20,7 +21,6 @@ from ..judge.nli import EntailmentFunction, NliModel
 from ..judge.prompting import Prompt
 from ..judge.ratings import Rating, critic_signature, gather_all, question_frames
 from ..judge.support import (
-    bound_verifier,
     extract_claims,
     parse_verifier,
     require_extractor,
@@ -30,17 +30,16 @@ from ..judge.support import (
 )
 from ..options import PositiveFloat
 from ..text.sentences import split_sentences
-from .judged_base import (
+from .judged_base import Verdicts, exact_fraction, parse_critic, proportion
+from .judged_statements import (
     CheckedStatements,
+    SampleSkippedError,
     Source,
     StatementEvaluation,
     StatementMetric,
-    Verdicts,
     capitalise,
     document_sources,
-    exact_fraction,
     merge_sources,
-    proportion,
 )
 
 # --- measures over verdicts on claims: exact, plain functions of one answer ------------------------------------------
@@ -49,7 +48,7 @@ from .judged_base import (
 
 def supported_by_any(table: Sequence[Verdicts], claims: int) -> list[bool]:
     """Which claims at least one document supports."""
-    return [any(row[claim] for row in table) for claim in range(claims)]
+    return [any(column) for column in zip(*table, strict=True)] if table else [False] * claims
 
 
 def relevant_documents(table: Sequence[Verdicts]) -> list[bool]:
@@ -97,14 +96,6 @@ def noise_sensitivity(correct: Verdicts, table: Sequence[Verdicts], relevant: Ve
 # --- evaluation of the claims of one sample: extraction, verification and the counted proportions --------------------
 
 
-class SampleSkippedError(Exception):
-    """Ends the evaluation of a sample that a metric does not apply to."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 @dataclass(frozen=True, slots=True)
 class CountedProportion:
     """A proportion, with its counts and label."""
@@ -144,22 +135,20 @@ class ClaimEvaluation(StatementEvaluation):
     async def extract_claims(self, of: Source) -> list[str]:
         """The claims of a text."""
         (text,) = of.texts
-        claims = await self._extract(text, of.name)
+        if self._metric.claims == "sentences":
+            claims = list(dict.fromkeys(split_sentences(text)))
+        else:
+            claims = await extract_claims(
+                self._judge,
+                self._metric._resolved_critic(),
+                text,
+                question=question_frames(self.sample),
+                prompt=self._metric.prompts_used[0],
+                source_name=of.name,
+                **self._request_options,
+            )
         self.decomposed.append((of, claims))
         return claims
-
-    async def _extract(self, text: str, name: str) -> list[str]:
-        if self._metric.claims == "sentences":
-            return list(dict.fromkeys(split_sentences(text)))
-        return await extract_claims(
-            self._judge,
-            self._metric.judging_critic(),
-            text,
-            question=question_frames(self.sample),
-            prompt=self._metric.prompt_used,
-            source_name=name,
-            **self._request_options,
-        )
 
     async def extract_scored_claims(self, of: Source) -> list[str]:
         """The claims that the score is about; the sample is skipped if there are none."""
@@ -216,17 +205,17 @@ class ClaimMetric(StatementMetric):
     """A metric over the claims of an answer or of its reference, and whether they are supported."""
 
     # Critics need not be hashable; metrics are compared by equality.
-    critic: Any = field(default=None, hash=False)
+    critic: Any = field(default=None, hash=False, metadata={"convert": parse_critic})
     """Extracts the claims, and verifies them unless there is a ``verifier``: a critic, or ``{use: NAME}`` in a plan."""
     claims: Literal["extracted", "sentences"] = field(default="extracted", kw_only=True)
     """Claims extracted by the critic, or one claim per sentence."""
-    verifier: Any = field(default=None, kw_only=True, hash=False)
+    verifier: Any = field(default=None, kw_only=True, hash=False, metadata={"convert": parse_verifier})
     """Verifies claims instead of the critic: another critic, an NLI function, ``{nli: PATH}``."""
     claims_prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt for extracting claims: the path of a file, or a ``Prompt``."""
     support_prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt for verifying them."""
-    prompt_options: ClassVar[tuple[str, ...]] = ("claims_prompt", "support_prompt")
+    _prompt_options: ClassVar[tuple[str, ...]] = ("claims_prompt", "support_prompt")
 
     metadata = declare(
         output_skips=frozenset({"no_claims"}),
@@ -236,12 +225,13 @@ class ClaimMetric(StatementMetric):
         },
         prompt_names=("claims", "support"),
     )
-    own_count_names: ClassVar[tuple[str, ...]] = ("num_claims",)
+    _own_counts: ClassVar[tuple[str, ...]] = ("num_claims",)
+    _evaluation_type: ClassVar[type[StatementEvaluation]] = ClaimEvaluation
 
     def __post_init__(self) -> None:
         critic, verifier = split_critic(self.critic, self.verifier)
         object.__setattr__(self, "critic", critic)
-        object.__setattr__(self, "verifier", parse_verifier(verifier))
+        object.__setattr__(self, "verifier", verifier)
         # Sentences need no extraction before they are verified.
         object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
@@ -251,57 +241,41 @@ class ClaimMetric(StatementMetric):
         return ["reference_answer"] if "no_reference" in self.metadata.skip_reasons else []
 
     @property
-    def known_verifier(self) -> Any:
-        """The verifier, as far as it is resolved."""
-        return bound_verifier(self.verifier)
-
-    @property
-    def verification_prompt(self) -> Prompt:
-        """The prompt that asks for verdicts."""
-        return self.prompts_used[1]
-
-    @property
-    def needs_judge(self) -> bool:
+    def _needs_repeats(self) -> bool:
         """Whether a judge is called, to extract claims or to verify them."""
-        return self.claims == "extracted" or super().needs_judge
+        return self.claims == "extracted" or super()._needs_repeats
 
-    def judging_critic(self) -> Critic:
+    def _resolved_critic(self) -> Critic:
         """The critic that extracts claims."""
-        require_extractor(critic := super().judging_critic(), self.name)
+        require_extractor(critic := super()._resolved_critic(), self.name)
         return critic
 
-    def checker(self) -> Critic | EntailmentFunction | NliModel:
+    def _checker(self) -> Critic | EntailmentFunction | NliModel:
         """The critic or model that verifies claims."""
         if self.verifier is None:
-            return super().judging_critic()
+            return super()._resolved_critic()
         return resolve_verifier(self.verifier, what=f"the verifier of metric '{self.name}'")
 
-    def require_judges(self) -> None:
+    def _require_judges(self) -> None:
         """Raise unless there is a critic that extracts claims and a verifier."""
         if self.claims == "extracted":
-            self.judging_critic()
-        super().require_judges()
+            self._resolved_critic()
+        super()._require_judges()
 
     @abstractmethod
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The values of one judgement."""
 
-    async def evaluate(
-        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
-    ) -> tuple[ClaimEvaluation, Rating | Score]:
-        """One judgement of a sample: its claims, and the values with the number of claims, or a skip."""
-        evaluation = ClaimEvaluation(self, judge, sample, output, repeat)
-        try:
-            values = await self.value(evaluation)
-        except SampleSkippedError as skipped:
-            return evaluation, Score.skip(skipped.reason)
-        return evaluation, Rating(tuple(map(float, values)), counts=(float(evaluation.num_scored),))
+    async def _rate(self, evaluation: ClaimEvaluation) -> Rating:
+        """The values of one judgement, and the number of claims."""
+        values = await self.value(evaluation)
+        return Rating(tuple(map(float, values)), counts=(float(evaluation.num_scored),))
 
-    def combination_formula(self) -> str:
-        """The formula that combines the parts (``dimension_names``)."""
+    def _combination_formula(self) -> str:
+        """The formula that combines the parts (``_dimension_names``)."""
         return ""
 
-    def add_input_steps(
+    def _add_input_steps(
         self,
         steps: DerivationBuilder,
         sample: EvaluationSample,
@@ -317,7 +291,7 @@ class ClaimMetric(StatementMetric):
             name = capitalise(source.name) if source.name.startswith("the ") else f"Document {source.name}"
             steps.add_step(f"{name}: {join_items(map(quote_text, source.texts))}")
 
-    def add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:
+    def _add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:
         """Add the claims with their verdicts, the proportions and their combination."""
         for of, claims in evaluation.decomposed:
             checked = [part for part in evaluation.checked if part.statements is claims and part.verdicts]
@@ -333,24 +307,24 @@ class ClaimMetric(StatementMetric):
             steps.add_step(
                 f"{capitalise(fraction.label)}: {fraction.count} / {fraction.of} = {format_number(value)}", value
             )
-        if self.dimension_names:
-            parts = zip(self.dimension_names, map(format_number, rating.values), strict=True)
+        if self._dimension_names:
+            parts = zip(self._dimension_names, map(format_number, rating.values), strict=True)
             shown = ", ".join(f"{name} = {value}" for name, value in parts)
-            steps.add_step(f"{self.combination_formula()}: {shown}")
+            steps.add_step(f"{self._combination_formula()}: {shown}")
 
-    def judging_prompts(self) -> dict[str, Prompt]:
+    def _judging_prompts(self) -> dict[str, Prompt]:
         """The prompts that the critic and the verifier answer."""
-        verifier = {} if self.uses_nli else {"verifier": self.verification_prompt}
-        return {"critic": self.prompt_used, **verifier}
+        verifier = {} if self._uses_nli else {"verifier": self.prompts_used[1]}
+        return {"critic": self.prompts_used[0], **verifier}
 
     def signature_options(self) -> dict[str, str]:
         """The critic, the verifier and their prompts, and what the class declares."""
         extracted = self.claims == "extracted"
         return {
             **({"critic": critic_signature(self.critic)} if extracted or self.verifier is None else {}),
-            "claims": self.prompt_used.id if extracted else "sentences",
+            "claims": self.prompts_used[0].id if extracted else "sentences",
             **({} if self.verifier is None else {"verifier": verifier_name(self.verifier)}),
-            **({} if self.uses_nli else {"support": self.verification_prompt.id}),
+            **({} if self._uses_nli else {"support": self.prompts_used[1].id}),
             **declared_options(self, self.metadata),
         }
 
@@ -380,9 +354,9 @@ class ContextClaimMetric(ClaimMetric):
     @property
     def unnamed_k(self) -> int | None:
         """``k``, unless the name contains it."""
-        return None if self.base_name.endswith(f"@{self.k}") else self.k
+        return None if base_name(self).endswith(f"@{self.k}") else self.k
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Skips documents of which none has text."""
         texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
         return Score.skip("no_text") if texts and not any(map(str.strip, texts)) else None
@@ -521,7 +495,7 @@ class NoiseSensitivity(ContextClaimMetric):
         higher_is_better=False,
         signature={"noise": "noise"},
     )
-    dimension_names = ("relevant", "irrelevant")
+    _dimension_names = ("relevant", "irrelevant")
     """The parts of the score."""
 
     def combine(self, values: Sequence[float]) -> float:
@@ -555,7 +529,7 @@ class NoiseSensitivity(ContextClaimMetric):
             ),
         )
 
-    def combination_formula(self) -> str:
+    def _combination_formula(self) -> str:
         """The selected part, or the sum."""
         return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
 
@@ -653,7 +627,7 @@ class ClaimF1(ReferenceClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
         signature={"beta": SignatureOption("beta", unless=1)},
     )
-    dimension_names = ("precision", "recall")
+    _dimension_names = ("precision", "recall")
     """The parts of the score."""
 
     def __post_init__(self) -> None:
@@ -682,7 +656,7 @@ class ClaimF1(ReferenceClaimMetric):
         precision = evaluation.add_supported(in_reference, evaluation.answer, by=evaluation.reference)
         return precision, evaluation.add_supported(in_answer, evaluation.reference, by=evaluation.answer)
 
-    def combination_formula(self) -> str:
+    def _combination_formula(self) -> str:
         """The formula."""
         return f"(1 + β²) · P · R / (β² · P + R), with β = {signature_number(self.beta)}"
 

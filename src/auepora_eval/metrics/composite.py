@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
 from ..core.derivation import add_outcome, add_step, quote_text
+from ..core.metric_hooks import joins_repeats
 from ..core.metric_metadata import declared_options
 from ..core.metrics_base import BatchMetric, apply_failure_policy, declare, set_metadata, with_conventions
 from ..core.reduce import Mean
@@ -57,7 +58,7 @@ class CombinedMetric(ConfiguredMetric):
         inner = self.inner_metrics()
         known = dict(self.metadata.skip_reasons)
         for part in inner:
-            if is_paired_metric(part) or part.joins_repeats or not isinstance(part.reducer, Mean):
+            if is_paired_metric(part) or joins_repeats(part) or not isinstance(part.reducer, Mean):
                 raise BadValueError(f"'{part.name}' is not a mean of scores of single samples; give another metric")
             known |= part.metadata.skip_reasons
         set_metadata(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -33,7 +32,7 @@ from ..models.embedders import embedder_name, parse_embedder, require_embedder, 
 from ..models.loading import find_installed_model
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .judged_base import RepeatedJudgementMetric, average_precision, proportion
+from .judged_base import RepeatedJudgementMetric, average_precision, parse_critic, proportion
 
 # --- retrieved documents: whether one is useful, and which of its sentences are needed -------------------------------
 
@@ -129,9 +128,8 @@ async def judge_needed_sentences(
         for part in parts
     ]
     answers = await gather_all(judge.ask(critic, request) for request in requests)
-    return [
-        flag for part, judgement in zip(parts, answers, strict=True) for flag in _needed_flags(judgement, len(part))
-    ]
+    replies = zip(parts, answers, strict=True)
+    return list(chain.from_iterable(_needed_flags(judgement, len(part)) for part, judgement in replies))
 
 
 def _sentences_schema(count: int) -> dict[str, object]:
@@ -168,42 +166,23 @@ class _JudgedContext(RepeatedJudgementMetric):
         reads_depth="k",
     )
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
-        """The mean over the judgements of one sample."""
-        texts = [(item.doc.doc_id, item.doc.text or "") for item in output.retrieved[: self.k]]
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """Nothing retrieved scores 0; documents that cannot be judged are skipped."""
+        texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
         if not texts:
             return Score(0.0)
-        if not any(text.strip() for _, text in texts):
-            return Score.skip("no_text")
-        reason = self.skip_reason(sample, output)
-        if reason is not None:
-            return Score.skip(reason)
+        reason = self._skip_reason(sample, output) if any(text.strip() for text in texts) else "no_text"
+        return None if reason is None else Score.skip(reason)
 
-        async def once(repeat: int) -> Rating:
-            return Rating((await self.value(texts, sample, output, judge, repeat),))
-
-        return self.score_ratings(*await run_repeats(judge, once))
-
-    def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def _skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """The skip reason if the documents cannot be judged."""
         return None
 
-    @abstractmethod
-    async def value(
-        self,
-        texts: list[tuple[str, str]],
-        sample: EvaluationSample,
-        output: SystemOutputs,
-        judge: JudgeClient,
-        repeat: int,
-    ) -> float:
-        """The value of one judgement of all documents (id and text)."""
-
-    def request_options(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
+    def _request_options(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
         """Options of every request."""
         return {
             "question": question_frames(sample),
-            "prompt": self.prompt_used,
+            "prompt": self.prompts_used[0],
             "metric": self.name,
             "sample_id": sample.sample_id,
             "repeat": repeat,
@@ -251,7 +230,7 @@ class JudgedContextPrecision(_JudgedContext):
         """A reference answer, unless documents are judged against the system's answer."""
         return ["reference_answer"] if self.against == "reference" else []
 
-    def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def _skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """Skips samples without an answer text."""
         if self._answer(sample, output).strip():
             return None
@@ -261,22 +240,17 @@ class JudgedContextPrecision(_JudgedContext):
         answer = sample.reference_answer if self.against == "reference" else output.response
         return "" if answer is None else answer.text
 
-    async def value(
-        self,
-        texts: list[tuple[str, str]],
-        sample: EvaluationSample,
-        output: SystemOutputs,
-        judge: JudgeClient,
-        repeat: int,
-    ) -> float:
+    async def _judge_once(
+        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
+    ) -> tuple[None, Rating]:
         """The average precision."""
-        critic, options = self.judging_critic(), self.request_options(sample, repeat)
+        critic, options = self._resolved_critic(), self._request_options(sample, repeat)
         answer = self._answer(sample, output)
         useful = await gather_all(
-            judge_usefulness(judge, critic, text, answer=answer, source_name=doc_id, **options)
-            for doc_id, text in texts
+            judge_usefulness(judge, critic, item.doc.text or "", answer=answer, source_name=item.doc.doc_id, **options)
+            for item in output.retrieved[: self.k]
         )
-        return float(average_precision(useful))
+        return None, Rating((float(average_precision(useful)),))
 
 
 @register("judged_context_relevance", at="k")
@@ -308,26 +282,23 @@ class JudgedContextRelevance(_JudgedContext):
 
     _listed: ClassVar[str] = "sentences"
 
-    def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def _skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """Skips documents without sentences."""
         texts = (item.doc.text or "" for item in output.retrieved[: self.k])
         return None if any(map(split_sentences, texts)) else "no_sentences"
 
-    async def value(
-        self,
-        texts: list[tuple[str, str]],
-        sample: EvaluationSample,
-        output: SystemOutputs,
-        judge: JudgeClient,
-        repeat: int,
-    ) -> float:
+    async def _judge_once(
+        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
+    ) -> tuple[None, Rating]:
         """The proportion of needed sentences."""
-        critic, options = self.judging_critic(), self.request_options(sample, repeat)
+        critic, options = self._resolved_critic(), self._request_options(sample, repeat)
         marked = await gather_all(
-            judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **options)
-            for doc_id, text in texts
+            judge_needed_sentences(
+                judge, critic, split_sentences(item.doc.text or ""), source_name=item.doc.doc_id, **options
+            )
+            for item in output.retrieved[: self.k]
         )
-        return float(proportion(list(chain.from_iterable(marked))))
+        return None, Rating((float(proportion(list(chain.from_iterable(marked)))),))
 
 
 # --- questions generated from an answer alone, to compare them with the original question ----------------------------
@@ -408,7 +379,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     """
 
     # Critics need not be hashable; metrics are compared by equality.
-    critic: Any = field(default=None, hash=False)
+    critic: Any = field(default=None, hash=False, metadata={"convert": parse_critic})
     """The judge: a structured critic, or ``{use: NAME}`` in a plan."""
     embed_fn: Any = field(default=None, metadata={"convert": parse_embedder})
     """The embedder; the installed sentence model by default."""
@@ -431,7 +402,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         prompt_names=("reverse_questions",),
         range=(-1.0, 1.0),
     )
-    count_names = ("num_noncommittal", "num_truncated")
+    _count_names = ("num_noncommittal", "num_truncated")
     """The numbers of noncommittal answers and of truncated texts."""
     rounding = MODEL_ROUNDING
     """The rounding tolerance of a model."""
@@ -474,7 +445,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """Outcomes without cosines, and the generated questions."""
-        outcomes = await self.outcomes(batch, judge)
+        outcomes = await self._judge_batch(batch, judge)
         batch.feature(self._key, lambda _: outcomes)
         return Scores.from_list(outcomes)
 
@@ -484,14 +455,14 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The questions generated from one answer."""
-        answer, critic = response_text(output), self.judging_critic()
+        answer, critic = response_text(output), self._resolved_critic()
         if not answer.strip():
             return Score(0.0)
 
         async def once(repeat: int) -> GeneratedQuestions:
             request_options = {"metric": self.name, "sample_id": sample.sample_id}
             return await generate_questions(
-                judge, critic, answer, count=self.n, prompt=self.prompt_used, repeat=repeat, **request_options
+                judge, critic, answer, count=self.n, prompt=self.prompts_used[0], repeat=repeat, **request_options
             )
 
         guesses, requested = await run_repeats(judge, once)
@@ -512,12 +483,12 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             self._score_guesses(sample.query, outcome, vectors) if isinstance(outcome, _GuessedQuestions) else outcome
             for sample, outcome in zip(batch.samples, outcomes, strict=True)
         ]
-        return self.to_scores(batch, outcomes_with_cosines)
+        return self._with_columns(batch, outcomes_with_cosines)
 
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """The texts to embed; questions from noncommittal answers only if they are scored."""
         relevant = [guess for guess in guessed.guesses if self.noncommittal == "ignore" or not guess.noncommittal]
-        return [query, *(question for guess in relevant for question in guess.questions)] if relevant else []
+        return [query, *chain.from_iterable(guess.questions for guess in relevant)] if relevant else []
 
     def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
         ratings: list[Rating] = []
@@ -535,4 +506,4 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             ratings.append(Rating((mean,), counts=(float(guess.noncommittal), float(cut))))
         if not ratings:
             return Score.skip("noncommittal")
-        return self.score_ratings(ratings, guessed.requested - len(guessed.guesses) + len(ratings))
+        return self._score(ratings, guessed.requested - len(guessed.guesses) + len(ratings))

@@ -21,7 +21,7 @@ from ..judge.prompting import built_in_prompt
 from ..judge.ratings import SCORE, RatingPrompt, RatingScale, Scale, parse_scale, question_frames, returns_number_only
 from ..options import NonNegativeFloat, problem_of
 from .answer_base import EvidenceMetric
-from .rated_inputs import RatingMetric
+from .judged_base import RatingMetric
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 
@@ -32,7 +32,7 @@ DIMENSIONS = ("relevance", "helpfulness", "clarity")
 """The default dimensions for structured critics."""
 
 
-def parse_number_scale(option: Any) -> str:
+def number_scale(option: Any) -> str:
     """The scale of numbers that an option describes, as it is written in a spec."""
     return str(Scale.parse(option))
 
@@ -52,7 +52,7 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
     """
 
     evidence_source: Source = "retrieved"
-    scale: str | None = field(default="0-1", kw_only=True)
+    scale: str | None = field(default="0-1", kw_only=True, metadata={"convert": number_scale})
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
@@ -70,8 +70,6 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
         signature={"evidence": "evidence_source", "k": "k"},
     )
 
-    parse_scale = staticmethod(parse_number_scale)
-
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question, the answer and its evidence."""
         answer = response_text(output)
@@ -84,7 +82,7 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
         if not evidence:
             return Score.skip("no_text")
         return RatingPrompt(
-            self.prompt_used,
+            self.prompts_used[0],
             {"question": question_frames(sample), "answer": answer, "evidence": evidence},
             self.rating_scale,
             rationale=self.rationale,
@@ -124,7 +122,7 @@ class LLMAnswerQuality(RatingMetric):
     weights: Any = None
     """The weights of the dimensions: numbers in their order, or by name."""
     aggregation: Literal["mean", "weighted", "min"] = "mean"
-    scale: str | None = field(default=None, kw_only=True)
+    scale: str | None = field(default=None, kw_only=True, metadata={"convert": number_scale})
 
     target = TargetCategory.GENERATION_RELEVANCE
     metadata = declare(
@@ -136,7 +134,6 @@ class LLMAnswerQuality(RatingMetric):
             "weights": "weights",
         },
     )
-    parse_scale = staticmethod(parse_number_scale)
 
     def __post_init__(self) -> None:
         if self.dimensions is not None:
@@ -176,7 +173,7 @@ class LLMAnswerQuality(RatingMetric):
         return () if self.asks_one_question else self.dimensions or DIMENSIONS
 
     @property
-    def dimension_names(self) -> tuple[str, ...]:
+    def _dimension_names(self) -> tuple[str, ...]:
         """The names of the rated dimensions."""
         return tuple(judged_dimension.partition(":")[0] for judged_dimension in self._judged_dimensions)
 
@@ -189,7 +186,7 @@ class LLMAnswerQuality(RatingMetric):
             SCORE: "How well does the answer address what was asked?",
             **dict(built_in_prompt(self.metadata.prompt_names[0]).criteria),
         }
-        return {**built_in, **dict(self.prompt_used.criteria), **own}
+        return {**built_in, **dict(self.prompts_used[0].criteria), **own}
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question and the answer."""
@@ -197,10 +194,10 @@ class LLMAnswerQuality(RatingMetric):
         if not answer.strip():
             return Score(0.0)
         return RatingPrompt(
-            self.prompt_used,
+            self.prompts_used[0],
             {"question": question_frames(sample), "answer": answer},
             self.rating_scale,
-            names=self.dimension_names or (SCORE,),
+            names=self._dimension_names or (SCORE,),
             criteria=self._known_criteria(),
             rationale=self.rationale,
             metric=self.name,

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,17 @@ from ..judge.ratings import (
 )
 from ..options import PositiveFloat
 from ..runtime.imports import find_file
-from .rated_inputs import NAMED, JudgedInput, RatingMetric, every_input, input_skips, parse_inputs, plain_text
+from .judged_base import RATING_SIGNATURE, RepeatedJudgementMetric, scale_option
+from .rated_inputs import (
+    NAMED,
+    JudgedInput,
+    RatedInputs,
+    every_input,
+    input_skips,
+    known_inputs,
+    parse_inputs,
+    plain_text,
+)
 
 __all__ = ["JudgeMetric"]
 
@@ -50,7 +61,7 @@ def _examples_text(examples: Sequence[Mapping[str, Any]]) -> str:
 
 @register("judge_metric")
 @dataclass(frozen=True)
-class JudgeMetric(RatingMetric):
+class JudgeMetric(RepeatedJudgementMetric):
     r"""A metric of your own: a prompt, the inputs that the judge is shown, and the scale of its replies.
 
     .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
@@ -68,12 +79,14 @@ class JudgeMetric(RatingMetric):
     proportion of samples in it. These metrics share their requests.
     """
 
+    scale: Any = field(default="yes-no", kw_only=True, hash=False, metadata={"convert": scale_option})
+    """The rating scale: of numbers, ``yes-no``, classes with values, or a list of unordered classes."""
+    rationale: bool = field(default=True, kw_only=True)
+    """Whether a structured critic is asked for a rationale before the score."""
     prompt: Any = field(kw_only=True, hash=False)
     """The question to the judge: a text, ``{file: PATH}`` or a ``Prompt``."""
     inputs: Any = field(default=("question", "answer"), kw_only=True)
     """What the judge is shown, in this order."""
-    scale: Any = field(default="yes-no", kw_only=True, hash=False)
-    """The rating scale: of numbers, ``yes-no``, classes with values, or a list of unordered classes."""
     target: Any = field(default=None, kw_only=True)
     """What the metric evaluates; by default it follows from the inputs."""
     criteria: Any = field(default=None, kw_only=True, hash=False)
@@ -103,15 +116,16 @@ class JudgeMetric(RatingMetric):
             "threshold": "the value from which on the score is 1, otherwise 0",
             "examples": "the number of examples in the prompt, and their digest",
         },
+        output_skips=frozenset({"no_steps"}),
         signature={
+            **RATING_SIGNATURE,
             "threshold": "threshold",
             "criteria": SignatureOption("criteria", write=_criteria_text),
             "part": SignatureOption("part", write=plain_text),
             "examples": SignatureOption("examples", unless=(), write=_examples_text),
         },
     )
-    shares_requests: ClassVar[bool] = True
-    prompt_options: ClassVar[tuple[str, ...]] = ()  # the option itself contains the text of a file
+    _prompt_options: ClassVar[tuple[str, ...]] = ()  # the option itself contains the text of a file
 
     def __post_init__(self) -> None:
         inputs, scale = parse_inputs(self.inputs), parse_scale(self.scale)
@@ -147,21 +161,20 @@ class JudgeMetric(RatingMetric):
         from_file = {key: value for key, value in source.options.items() if key not in given}
         return {**from_file, **given}, replace(source, options=from_file)
 
-    def load_prompts(self) -> tuple[Prompt, ...]:
+    def _load_prompts(self) -> tuple[Prompt, ...]:
         """The prompt of the option with all that goes around it."""
         parts = {"examples": bool(self.examples), "criteria": bool(self.criteria)}
-        return (compose_prompt(self.prompt, self.judged_inputs, parts),)
-
-    @property
-    def judged_inputs(self) -> tuple[JudgedInput, ...]:
-        """The inputs of the option."""
-        return parse_inputs(self.inputs)
+        return (compose_prompt(self.prompt, parse_inputs(self.inputs), parts),)
 
     @property
     def rating_scale(self) -> RatingScale:
         """The scale of the judge's replies; unordered classes have the values 0 and 1 of one class."""
         scale = parse_scale(self.scale)
-        return scale.only_class(self.part or "") if isinstance(scale, ClassScale) and scale.unordered else scale
+        return replace(scale, only=self.part or "") if isinstance(scale, ClassScale) and scale.unordered else scale
+
+    @property
+    def _rated(self) -> RatedInputs:
+        return RatedInputs(known_inputs(self.inputs), self.rating_scale)
 
     @property
     def scale_formula(self) -> str | None:
@@ -175,7 +188,7 @@ class JudgeMetric(RatingMetric):
         return r", \; ".join(rf"{value:g} \text{{ if {plain_text(label)}}}" for value, label in pairs) or None
 
     @property
-    def dimension_names(self) -> tuple[str, ...]:
+    def _dimension_names(self) -> tuple[str, ...]:
         """The criteria, where the score is their mean."""
         return tuple(self.criteria or ()) if self.part is None else ()
 
@@ -183,16 +196,6 @@ class JudgeMetric(RatingMetric):
         """The score of the criterion, or the mean over all criteria; 1 or 0 with a threshold."""
         mean = math.fsum(values) / len(values)
         return mean if self.threshold is None else float(mean >= self.threshold)
-
-    @property
-    def has_fractions(self) -> bool:
-        """Not with a threshold, which makes each judgement 0 or 1."""
-        return self.threshold is None and super().has_fractions
-
-    @property
-    def is_mean_probability(self) -> bool:
-        """Not with a threshold, which makes a proportion of it."""
-        return self.threshold is None and super().is_mean_probability
 
     def expand(self) -> Sequence[JudgeMetric]:
         """One metric per criterion or unordered class; the metric itself if there are none."""
@@ -202,9 +205,8 @@ class JudgeMetric(RatingMetric):
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
         return [type(self)(**{**options, "part": name}, name=f"{self.name}[{name}]") for name in names]
 
-    def require_judges(self) -> None:
-        """Raise unless there is a critic that can reply on this scale."""
-        super().require_judges()
+    def _require_judges(self) -> None:
+        super()._require_judges()
         classes = self.rating_scale.unordered
         if classes and self.part is None:
             raise BadValueError(
@@ -213,33 +215,40 @@ class JudgeMetric(RatingMetric):
 
     def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise if no sample has one of the inputs."""
-        for place, shown in enumerate(self.judged_inputs):
+        for place, shown in enumerate(self._rated.inputs):
             present = _ANNOTATED.get(shown.kind)
             if present is None or any(present(sample, shown.name) for sample in samples):
                 continue
-            names = {name for sample in samples for name in getattr(sample, shown.kind)} if shown.kind in NAMED else ()
+            named = [getattr(sample, shown.kind) for sample in samples] if shown.kind in NAMED else []
+            names = set(chain.from_iterable(named))
             listing = f"; there are {', '.join(sorted(map(str, names)))}" if names else ""
             hint = did_you_mean(shown.name, map(str, names), otherwise=listing)
             raise BadOptionError(f"inputs[{place}]", f"no sample has '{shown.key}'{hint}", self.name)
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The prompt with all inputs in frames, the examples and the criteria."""
-        question = super().question(sample, output)
-        if isinstance(question, Score):
-            return question
+        frames = self._rated.frames(sample, output)
+        if isinstance(frames, Score):
+            return frames
         if self.examples:
-            frames = _example_frames(self.examples, self.judged_inputs)
-            question = replace(question, texts={**question.texts, "examples": frames})
-        if self.criteria:
-            names = tuple(self.criteria)
-            question = replace(question, names=names, criteria=self.criteria, only=self.part or "")
-        return question
+            frames["examples"] = _example_frames(self.examples, self._rated.inputs)
+        part = self.part if self.criteria else None
+        return RatingPrompt(
+            self.prompts_used[0],
+            frames,
+            self.rating_scale,
+            names=tuple(self.criteria or (SCORE,)),
+            criteria=self.criteria or {},
+            only=part or "",
+            rationale=self.rationale,
+            metric=self.name,
+            sample_id=sample.sample_id,
+        )
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input, or are among the examples."""
-        known = {
-            _folded(text) for example in self.examples for key in _IDENTIFYING for text in _as_list(example.get(key))
-        }
+        texts = (_as_list(example.get(key)) for example, key in product(self.examples, _IDENTIFYING))
+        known = {_folded(text) for text in chain.from_iterable(texts)}
         if known.intersection(map(_folded, (sample.query, *sample.references))):
             return "in_examples"
         return super().applies(sample)

@@ -1,43 +1,24 @@
-"""Metrics in which a judge rates inputs of a sample: the inputs, and the base class of these metrics."""
+"""Inputs of a sample that a judge rates: how a plan writes them, their texts, and what they require."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-from ..core.conventions import SignatureOption, signature_text
-from ..core.derivation import (
-    Cell,
-    Derivation,
-    DerivationBuilder,
-    ExplainContext,
-    add_judgements,
-    format_number,
-    plain_value,
-    quote_text,
-)
-from ..core.metrics_base import declare, set_metadata
+from ..core.conventions import signature_text
+from ..core.derivation import plain_value
+from ..core.metrics_base import BatchMetric, set_metadata
 from ..core.scores import Score
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadOptionError, BadValueError, did_you_mean
 from ..features.rankings import parse_level
-from ..judge.critic import JudgeClient, require_options
-from ..judge.metric import add_mean_step, replay_repeats
+from ..judge.critic import Critic, require_options
 from ..judge.prompting import Frames
-from ..judge.ratings import (
-    ClassScale,
-    RatingPrompt,
-    RatingScale,
-    parse_scale,
-    question_frames,
-    request_rating,
-    returns_number_only,
-    run_repeats,
-)
-from .judged_base import RepeatedJudgementMetric
+from ..judge.ratings import RatingScale, question_frames, returns_number_only
 
 # --- inputs: the parts of a sample and its output that a judge is shown ----------------------------------------------
 
@@ -164,10 +145,17 @@ def parse_inputs(option: object) -> tuple[JudgedInput, ...]:
     if not isinstance(option, (list, tuple)) or not option:
         raise BadOptionError("inputs", f"give a list such as [question, documents@5, answer], not {option!r:.80}")
     inputs = tuple(JudgedInput.parse(text, f"inputs[{place}]") for place, text in enumerate(option))
-    twice = [slot for slot, count in Counter(shown.slot for shown in inputs).items() if count > 1]
+    counts = Counter(shown.slot for shown in inputs)
+    twice = [slot for slot, count in counts.items() if count > 1]
     if twice:
         raise BadOptionError("inputs", f"'{twice[0]}' is named twice")
     return inputs
+
+
+@lru_cache(maxsize=256)
+def known_inputs(names: tuple[str, ...]) -> tuple[JudgedInput, ...]:
+    """The inputs of a metric, which are checked already; read for every sample."""
+    return parse_inputs(names) if names else ()
 
 
 def input_skips(*inputs: str) -> dict[str, str]:
@@ -187,7 +175,7 @@ _EVIDENCE = {"documents", "gold_documents", "reference"}
 """Inputs that show whether an answer is right."""
 
 
-# --- the base class of metrics that are a prompt, inputs and a scale -------------------------------------------------
+# --- inputs and scale of a metric: what they require and exclude, and the question to a judge ------------------------
 
 
 def plain_text(value: object) -> str:
@@ -195,162 +183,57 @@ def plain_text(value: object) -> str:
     return re.sub(r"[|:\s]+", "_", signature_text(value))
 
 
-@dataclass(frozen=True)
-class RatingMetric(RepeatedJudgementMetric):
-    """A metric in which a critic rates inputs of a sample on a scale, each in a frame of the prompt.
+@dataclass(frozen=True, slots=True)
+class RatedInputs:
+    """The inputs that a judge is shown, and the scale that it rates them on."""
 
-    A built-in metric sets ``fixed_inputs``, ``target``, the default of ``scale`` and, in its metadata, the name of a
-    prompt file in ``judge/prompts`` whose slots are its inputs, ``scale``, ``form`` and those of ``words``. One that
-    asks about something else has no ``fixed_inputs``, and a ``question`` of its own.
-    """
-
-    critic: Any = field(default=None, hash=False)
-    """The judge: an ``LLMCritic``, a ``StructuredCritic``, or ``{use: NAME}`` in a plan."""
-    scale: Any = field(default=None, kw_only=True, hash=False)
-    """The rating scale, the worst value first."""
-    rationale: bool = field(default=True, kw_only=True)
-    """Whether a structured critic is asked for a rationale before the score."""
-    prompt: Any = field(default=None, kw_only=True, hash=False)
-    """A custom prompt: the path of a file, or a ``Prompt``."""
-
-    shares_requests: ClassVar[bool] = False  # no two metrics ask for the same rating
-
-    fixed_inputs: ClassVar[tuple[str, ...]] = ()
-    """The inputs, as a plan writes them."""
-    metadata = declare(
-        output_skips=frozenset({"no_steps"}),
-        signature={
-            "scale": "scale_used",
-            "rationale": SignatureOption("rationale", unless=True),
-            "inputs": SignatureOption("judged_inputs", unless=(), write=plain_text),
-        },
-    )
-
-    def __post_init__(self) -> None:
-        if self.scale is not None:
-            object.__setattr__(self, "scale", self.parse_scale(self.scale))
-        super().__post_init__()
-        kinds = [shown.kind for shown in self.judged_inputs]
-        if kinds:
-            reads = frozenset(filter(None, (_INPUTS[kind][1] for kind in kinds)))
-            object.__setattr__(self, "needs_response", "answer" in kinds)
-            set_metadata(self, reads=reads, binary=self.rating_scale.is_binary)
-
-    @staticmethod
-    def parse_scale(option: Any) -> Any:
-        """The scale that an option describes, as it is written in a spec."""
-        scale = parse_scale(option)
-        return scale.option if isinstance(scale, ClassScale) else str(scale)
+    inputs: tuple[JudgedInput, ...]
+    scale: RatingScale
 
     @property
-    def judged_inputs(self) -> tuple[JudgedInput, ...]:
-        """The inputs that the judge is shown."""
-        return parse_inputs(self.fixed_inputs) if self.fixed_inputs else ()
+    def kinds(self) -> set[str]:
+        """The kinds of the inputs."""
+        return {shown.kind for shown in self.inputs}
+
+    def declare_for(self, metric: BatchMetric) -> None:
+        """Declare what a metric with these inputs reads, and whether its scores are 0 or 1."""
+        if self.inputs:
+            reads = frozenset(filter(None, (_INPUTS[kind][1] for kind in self.kinds)))
+            object.__setattr__(metric, "needs_response", "answer" in self.kinds)
+            set_metadata(metric, reads=reads, binary=self.scale.is_binary)
 
     @property
-    def rating_scale(self) -> RatingScale:
-        """The scale of the judge's replies."""
-        return parse_scale(self.scale)
-
-    @property
-    def scale_used(self) -> str:
-        """The scale in a signature."""
-        return plain_text(str(self.rating_scale))
-
-    def words(self) -> Mapping[str, str]:
-        """Trusted texts for slots of the prompt besides inputs, scale and form."""
-        return {}
-
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The outcome of a sample that needs no judge; ``None`` if a judge is needed."""
-        return None
-
     def required_fields(self) -> list[str]:
         """The fields of samples that the inputs are read from."""
-        return list(dict.fromkeys(filter(None, (_INPUTS[shown.kind][0] for shown in self.judged_inputs))))
+        return list(dict.fromkeys(filter(None, (_INPUTS[shown.kind][0] for shown in self.inputs))))
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips samples that lack an input."""
-        reasons = (super().applies(sample), *(shown.skip_reason(sample) for shown in self.judged_inputs))
-        return next(filter(None, reasons), None)
+    def skip_reason(self, sample: EvaluationSample) -> str | None:
+        """Why a sample lacks one of the inputs; ``None`` if it has all."""
+        return next(filter(None, (shown.skip_reason(sample) for shown in self.inputs)), None)
 
-    @property
-    def control_kinds(self) -> Mapping[str, bool]:
-        """Those of the target, as far as the judge is shown what an answer or the documents are compared with."""
-        kinds, scale = {shown.kind for shown in self.judged_inputs}, self.rating_scale
-        if self.metadata.controls is None and ("steps" in kinds or scale.unordered):
-            return {}
-        if self.metadata.controls is not None or "answer" not in kinds:
-            return super().control_kinds
-        compared = {"question"} if self.target is TargetCategory.GENERATION_RELEVANCE else _EVIDENCE
-        return super().control_kinds if kinds & compared else {}
-
-    def require_judges(self) -> None:
-        """Raise unless there is a critic that can reply on this scale."""
-        super().require_judges()
-        critic, scale = self.judging_critic(), self.rating_scale
-        require_options(critic, scale.options, scale.description, self.name)
-        if scale.unordered and returns_number_only(critic):
-            raise BadValueError(
-                f"metric '{self.name}' asks for one of the classes {', '.join(scale.unordered)}, and its critic "
-                "replies with a number: give the classes values, or use a critic that replies with an object"
-            )
-
-    def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
-        """The prompt with all inputs in frames."""
-        known = self.known_outcome(sample, output)
-        if known is not None:
-            return known
-        with_history = all(shown.kind != "history" for shown in self.judged_inputs)
+    def frames(self, sample: EvaluationSample, output: SystemOutputs) -> dict[str, Frames] | Score:
+        """The texts by the slot of the prompt that they go into; a skipped score if the output lacks one."""
         texts: dict[str, Frames] = {}
-        for shown in self.judged_inputs:
+        with_history = "history" not in self.kinds
+        for shown in self.inputs:
             frames = shown.frames(sample, output, with_history=with_history)
             if isinstance(frames, Score):
                 return frames
             texts[shown.slot] = frames
-        return RatingPrompt(
-            self.prompt_used,
-            texts,
-            self.rating_scale,
-            words=self.words(),
-            rationale=self.rationale,
-            metric=self.name,
-            sample_id=sample.sample_id,
-        )
+        return texts
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
-        """The mean over the judgements of one sample."""
-        question = self.question(sample, output)
-        if isinstance(question, Score):
-            return question
-        critic = self.judging_critic()
-        ratings, requested = await run_repeats(judge, lambda repeat: request_rating(judge, critic, question, repeat))
-        return self.score_ratings(ratings, requested)
+    def has_certain_controls(self, target: TargetCategory) -> bool:
+        """Whether the judge is shown what an answer or the documents of a control item are compared with."""
+        if "steps" in self.kinds or self.scale.unordered:
+            return False
+        compared = {"question"} if target is TargetCategory.GENERATION_RELEVANCE else _EVIDENCE
+        return "answer" not in self.kinds or bool(self.kinds & compared)
 
-    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
-        """The stored ratings, rescaled to [0, 1], and their mean."""
-        metric = self.with_replay_critics(around.judgements)
-        question = metric.question(sample, output)
-        steps = DerivationBuilder()
-        if isinstance(question, Score):
-            assert question.value is not None
-            return steps.finish(f"No calls were needed: {format_number(question.value)}", question.value)
-        ratings = replay_repeats(
-            around.judgements, lambda judge, repeat: request_rating(judge, metric.critic, question, repeat)
-        )
-        if ratings is None:
-            return None
-        for name, text in question.texts.items():
-            if isinstance(text, str):
-                steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
-            elif not isinstance(text, Mapping):
-                steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
-        add_judgements(steps, around.judgements)
-        aggregation = getattr(self, "aggregation", "")
-        rows: list[tuple[Cell, ...]] = [(n + 1, *rating.values, metric.combine(rating.values)) for n, rating in ratings]
-        steps.table(
-            question.scale.conversion + (f", combined by {aggregation}" if aggregation else ""),
-            ("time", *question.scored_names, "together"),
-            rows,
-        )
-        return add_mean_step(steps, [metric.combine(rating.values) for _, rating in ratings])
+    def require_critic(self, critic: Critic, metric: str) -> None:
+        """Raise unless a critic can reply on the scale."""
+        require_options(critic, self.scale.options, self.scale.description, metric)
+        if self.scale.unordered and returns_number_only(critic):
+            raise BadValueError(
+                f"metric '{metric}' asks for one of the classes {', '.join(self.scale.unordered)}, and its critic "
+                "replies with a number: give the classes values, or use a critic that replies with an object"
+            )

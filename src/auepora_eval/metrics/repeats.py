@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.batch import Batch
 from ..core.derivation import add_outcome, format_number
+from ..core.metric_hooks import is_paired
 from ..core.metrics_base import declare
 from ..core.reduce import Mean
 from ..core.registry import ConfiguredMetric, register
@@ -48,7 +49,7 @@ class CorrectAnswers(MetricOfMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         inner = self.inner
-        if inner.is_paired or not isinstance(inner.reducer, Mean):
+        if is_paired(inner) or not isinstance(inner.reducer, Mean):
             raise BadValueError(f"'{inner.name}' is not a mean over samples, so it does not say which answers pass")
         if not inner.higher_is_better or not inner.metadata.has_direction:
             raise BadValueError(f"'of' needs a metric for which higher is better, which '{inner.name}' is not")

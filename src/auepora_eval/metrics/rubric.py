@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +31,8 @@ from ..judge.rubrics import (
     worst_rubric_score,
 )
 from ..judge.support import SupportVerdict, VerdictForm, VerdictLevel
-from .judged_base import (
-    CheckedStatements,
-    RepeatedJudgementMetric,
-    StatementEvaluation,
-    VerdictMetric,
-    exact_fraction,
-)
+from .judged_base import RepeatedJudgementMetric, exact_fraction, parse_critic
+from .judged_statements import CheckedStatements, StatementEvaluation, VerdictMetric
 
 
 class RubricLevel(VerdictLevel):
@@ -76,19 +71,20 @@ class RubricEvaluation(StatementEvaluation):
 class RubricMetric(VerdictMetric):
     """A metric over the verdicts on the items of a sample's rubric."""
 
+    critic: Any = field(default=None, hash=False, metadata={"convert": parse_critic})
+    """The judge: a critic, or ``{use: NAME}`` in a plan."""
     per_item: bool = field(default=False, kw_only=True)
     """Whether each item is a request of its own; by default one request has all items of a rubric."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    own_count_names: ClassVar[tuple[str, ...]] = ("num_items", "num_met", "num_partly", "num_not_met")
-    evaluation_type = RubricEvaluation
+    _own_counts: ClassVar[tuple[str, ...]] = ("num_items", "num_met", "num_partly", "num_not_met")
+    _evaluation_type = RubricEvaluation
     metadata = declare(
         controls={"other_answer": False},  # a reference need not meet every item
         skip_reasons={"no_rubric": "the sample has no rubric", **VerdictMetric.metadata.skip_reasons},
         prompt_names=("rubric",),
         signature={"per_item": SignatureOption("per_item", unless=False)},
     )
-    parse_critic = staticmethod(RepeatedJudgementMetric.parse_critic)
     signature_options = RepeatedJudgementMetric.signature_options
     no_items_reason: ClassVar[str]
     """The skip reason of a rubric without items that count."""
@@ -102,9 +98,9 @@ class RubricMetric(VerdictMetric):
     def item_value(self, items: Sequence[RubricItem], levels: Sequence[float]) -> float:
         """The value of an answer from the levels of the counted items."""
 
-    def checker(self) -> Critic:
+    def _checker(self) -> Critic:
         """The resolved critic."""
-        return self.judging_critic()
+        return self._resolved_critic()
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without items that count."""
@@ -117,7 +113,7 @@ class RubricMetric(VerdictMetric):
         """Whether there are items that count."""
         return bool(self.own_items(_rubric(sample) or ()))
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
+    def _known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
         """Malformed rubrics, and empty answers: nothing is true of them."""
         rubric = _rubric(sample)
         if rubric is None:
@@ -136,13 +132,13 @@ class RubricMetric(VerdictMetric):
             return f"labels.{error}"
         return ""
 
-    async def value(self, evaluation: StatementEvaluation) -> Rating:
+    async def _rate(self, evaluation: StatementEvaluation) -> Rating:
         """The value from the verdicts. A single request has the items of both metrics, so that these share it."""
         assert isinstance(evaluation, RubricEvaluation)
         rubric = _rubric(evaluation.sample) or ()
         own = self.own_items(rubric)
         asked = own if self.per_item else rubric
-        verdicts = await evaluation.judge_items(self.checker(), asked, per_item=self.per_item)
+        verdicts = await evaluation.judge_items(self._checker(), asked, per_item=self.per_item)
         by_item = dict(zip(asked, verdicts, strict=True))
         return self._rating(own, [by_item[item] for item in own])
 
@@ -159,7 +155,7 @@ class RubricMetric(VerdictMetric):
             known = [self.level_of(verdict) for verdict in verdicts]
         return Rating((self.item_value(items, known),), counts=tuple(map(float, counts)))
 
-    def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
+    def _add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
         """Add the items with weight and verdict, and the formula."""
         own = self.own_items(_rubric(evaluation.sample) or ())
         by_text = {item.text: item for item in own}

@@ -23,6 +23,15 @@ from ..core.derivation import (
     quote_text,
 )
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
+from ..core.metric_hooks import (
+    asks_models,
+    base_name,
+    for_samples,
+    is_paired,
+    joins_repeats,
+    pair_samples,
+    select_scores,
+)
 from ..core.metric_metadata import declared_options
 from ..core.metrics_base import (
     BatchMetric,
@@ -115,14 +124,14 @@ def inner_score(
 
 def _needs_model_call(metric: BatchMetric, around: ExplainContext) -> bool:
     """Whether computing it again would call a judge, or a model that must not be called."""
-    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.may_call_models)
+    return any(True for _ in judged_parts(metric)) or (asks_models(metric) and not around.may_call_models)
 
 
 def inner_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Derivation:
     """The steps of another metric, if it has a score; else its outcome and value."""
-    if output is not None and (metric.is_paired or _needs_model_call(metric, around)):
+    if output is not None and (is_paired(metric) or _needs_model_call(metric, around)):
         return metric.explain(sample, output, around)
     outcome, value = inner_score(metric, sample, output, around)
     if outcome == Status.SCORED.name.lower() and output is not None:
@@ -214,7 +223,7 @@ def is_paired_metric(metric: BatchMetric) -> bool:
     """Whether a metric is computed from several samples together, so that no sample has its own score."""
     if isinstance(metric, SlicedMetric):
         return is_paired_metric(metric.inner)
-    return metric.is_paired
+    return is_paired(metric)
 
 
 def inner_scores(inner: BatchMetric, batch: Batch) -> Scores:
@@ -274,7 +283,7 @@ class MetricOfMetric(ConfiguredMetric):
             raise BadTypeError(f"{self.base_role} must be a metric: {error}") from error
         object.__setattr__(self, self.base_option, built)
         base = self.inner
-        if base.joins_repeats:
+        if joins_repeats(base):
             raise BadValueError(f"'{base.name}' is computed from several answers to a sample; no metric can wrap it")
         object.__setattr__(self, "target", getattr(type(self), "target", base.target))
         own, given = type(self).metadata, base.metadata
@@ -330,13 +339,13 @@ class MetricOfMetric(ConfiguredMetric):
 
     def for_samples(self, samples: Iterable[EvaluationSample]) -> Self:
         """A copy whose wrapped metric is adapted to all samples."""
-        return self._with_base(self.wrapped.for_samples(samples)) if isinstance(self.wrapped, BatchMetric) else self
+        return self._with_base(for_samples(self.wrapped, samples)) if isinstance(self.wrapped, BatchMetric) else self
 
     def _with_base(self, base: Any) -> Self:
         if base is self.wrapped:
             return self
         twin = replace(self, **{self.base_option: base})
-        return twin if self.base_name == self.name else with_name(twin, self.name)
+        return twin if base_name(self) == self.name else with_name(twin, self.name)
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The run options of the wrapped metric."""
@@ -444,7 +453,7 @@ class SlicedMetric(WrapperMetric):
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The wrapped metric's steps; a metric over several samples sees the selected ones only."""
-        if type(self.inner).select is not BatchMetric.select:
+        if hasattr(self.inner, "select"):
             context = around
             around = replace(context, read=lambda: [pair for pair in context.pairs if self._is_selected(pair[0])])
         steps = DerivationBuilder().add_step(f"The sample is one of those asked for: {self.condition}")
@@ -457,16 +466,16 @@ class SlicedMetric(WrapperMetric):
         # Samples that could not be scored have no key: they failed, selected or not.
         selected = np.array([key is None or key[0] for key in scores.keys], dtype=np.bool_)
         plain = replace(scores, keys=tuple(key and key[1] for key in scores.keys))
-        joined = self.inner.pair_samples(plain)
+        joined = pair_samples(self.inner, plain)
         rows, others = np.flatnonzero(selected), np.flatnonzero(~selected)
-        selected_scores = self.inner.select(plain, joined, rows)
+        selected_scores = select_scores(self.inner, plain, joined, rows)
         rest = joined.take(others)
         rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
         return Scores.woven((rows, selected_scores), (others, rest))
 
     def select(self, scores: Scores, joined: Scores, rows: Rows) -> Scores:
         """The wrapped metric's selection of these samples, without unselected ones."""
-        if not self.metadata.needs_all or type(self.inner).select is BatchMetric.select:
+        if not self.metadata.needs_all or not hasattr(self.inner, "select"):
             return joined.take(rows)
         return self.pair_samples(scores.take(rows))
 

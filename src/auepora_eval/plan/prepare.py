@@ -528,8 +528,7 @@ def _check_annotations(
     batch_metrics = [metric for metric in metrics or () if isinstance(metric, BatchMetric)]
     parts = chain.from_iterable(judged_parts(metric) for metric in batch_metrics)
     for part in parts:
-        checks = type(part).sample_problem is not JudgedMetric.sample_problem
-        if checks and any(part.sample_problem(sample) for sample in samples):
+        if hasattr(part, "sample_problem") and any(part.sample_problem(sample) for sample in samples):
             for error in _data_errors(plan):  # with the lines of the samples
                 findings.add_error("dataset", error)
             return

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
+from ..core.metric_hooks import require_repeats
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric, single_specs
@@ -287,7 +288,7 @@ def run_section(findings: Findings, built: Sequence[Metric]) -> tuple[CallPolicy
     for chosen in built:
         if isinstance(chosen, BatchMetric) and isinstance(values["repeats"], int):
             try:
-                chosen.require_repeats(values["repeats"])
+                require_repeats(chosen, values["repeats"])
             except BadValueError as error:
                 section.add("repeats", str(error))
     is_kept_going, prices = stored.pop("keep_going"), _given_prices(stored.pop("prices"))

@@ -25,6 +25,13 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.general_derivation import sample_outcome
+from ..core.metric_hooks import (
+    asks_models,
+    decides_tokens,
+    failure_message,
+    joins_repeats,
+    score_rounding,
+)
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, has_signature, run_signature
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import sequential_details, to_json_value, two_stage_details
@@ -182,7 +189,9 @@ def resolve_result_metric(
             nearest = nearest or ResolvedMetric(metric)
             continue
         is_same = has_signature(metric, run_info(record), result.signature)
-        found = metric.for_signature(result.signature or "") if is_same else metric
+        found = metric
+        if is_same and hasattr(metric, "for_signature"):
+            found = metric.for_signature(result.signature or "")
         differs = _differences(found, result, replace(run_info(record), gold=gold))
         if not differs:
             return ResolvedMetric(found)
@@ -201,7 +210,7 @@ def _differences(metric: BatchMetric, result: MetricResult, run: RunInfo) -> tup
         return ("signature",)
     unknown = {name for name, value in own.options.items() if value.startswith("resource ")}
     fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
-    decided = {"groups", "tok"} if metric.decides_tokens else {"groups"}
+    decided = {"groups", "tok"} if decides_tokens(metric) else {"groups"}
     return tuple(name for name in fields if name not in unknown | decided)
 
 
@@ -323,7 +332,7 @@ def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgeme
 
 def _needs_calls(metric: BatchMetric, context: ExplainContext) -> bool:
     """Whether recomputing the outcome would call a judge or a model."""
-    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not context.may_call_models)
+    return any(True for _ in judged_parts(metric)) or (asks_models(metric) and not context.may_call_models)
 
 
 def _explain_answer(
@@ -353,7 +362,7 @@ def _explain_answer(
     errors = [judgement.error for judgement in context.judgements if judgement.error]
     if status == "measure_failed":
         why = (
-            errors[0] if errors else "" if metric is None or output is None else metric.failure_message(sample, output)
+            errors[0] if errors else "" if metric is None or output is None else failure_message(metric, sample, output)
         )
         words = f"{words}: {why}" if why else words
     needed = REASON_HINTS.get(reason) if status == "skipped" else None
@@ -393,12 +402,12 @@ def _check(
     computed = math.fsum(values) / len(values) if values else None
     if len(values) == 1:
         computed = values[0]
-    if metric.joins_repeats:
+    if joins_repeats(metric):
         computed = join_scores(metric, [Scores.of([value]) for value in values])[0]
     if computed == stored:
         return RecomputationCheck(stored, computed, "equal")
     if computed is not None and stored is not None:
-        allowed = max(metric.rounding, _TOLERANCE * max(1.0, abs(stored)))
+        allowed = max(score_rounding(metric), _TOLERANCE * max(1.0, abs(stored)))
         if abs(computed - stored) <= allowed:
             return RecomputationCheck(stored, computed, "rounding", "a model's last digits, or another order of a sum")
     if found.differs:

@@ -34,7 +34,7 @@ from ..engine.executors import Executor, SerialExecutor
 from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
-from ..judge.metric import judged_parts
+from ..judge.metric import has_fractions, judged_parts
 from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
 from ..stats.intervals import Bools, Floats, Ints
@@ -228,7 +228,7 @@ def _make_design(
     stop: StopSettings, metric: BatchMetric, n: int, known: int, *, has_means: bool = False
 ) -> SequentialDesign:
     """The design for one metric. ``has_means``: a value is a mean of several scores, so it need not be 0 or 1."""
-    fractional = any(part.has_fractions for part in judged_parts(metric))
+    fractional = any(has_fractions(part) for part in judged_parts(metric))
     low, high = metric.range
     options: dict[str, Any] = {
         "threshold": stop.threshold,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.batch import Batch
-from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, RunInfo, apply_failure_policy, is_judged
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, apply_failure_policy, is_judged, precheck
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.targets import COMPLETE_OUTPUT
@@ -265,9 +265,7 @@ def _any_applies(metrics: Sequence[BatchMetric], sample: EvaluationSample, outpu
     if output is None or output.error is not None:
         return False
     parts = list(chain.from_iterable(judged_parts(metric) for metric in metrics))
-    return any(
-        not isinstance(part, PerSampleMetric) or not part.precheck(sample, output, answered=True) for part in parts
-    )
+    return any(precheck(part, sample, output, answered=True) is None for part in parts)
 
 
 def _outputs(prepared: PreparedPlan, samples: Sequence[EvaluationSample]) -> dict[str, SystemOutputs]:

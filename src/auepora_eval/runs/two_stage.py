@@ -12,7 +12,16 @@ import numpy as np
 
 from ..core.batch import Batch
 from ..core.details import IntervalDetails
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
+from ..core.metrics_base import (
+    BatchMetric,
+    Metric,
+    RunInfo,
+    is_judged,
+    precheck,
+    run_signature,
+    sample_clusters,
+    sample_rows,
+)
 from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.slices import Slice
@@ -280,8 +289,8 @@ def _budget(
     estimate = preview(samples, batch.outputs, [metric], replace(policy, cache=None, controls=0))
     asked = {
         sample.sample_id
-        for sample, output, answered in metric.rows(batch)
-        if metric.precheck(sample, output, answered=answered) is None
+        for sample, output, answered in sample_rows(metric, batch)
+        if precheck(metric, sample, output, answered=answered) is None
     }
     cost = estimate.total.cost
     if not cost or not asked or estimate.models_without_price:
@@ -302,7 +311,7 @@ def _budget(
 def _applies(metric: JudgedMetric, samples: Sequence[EvaluationSample]) -> Bools:
     """Which samples the metric applies to, whatever the system returned."""
     return np.array(
-        [metric.precheck(sample, COMPLETE_OUTPUT, answered=True) is None for sample in samples], dtype=np.bool_
+        [precheck(metric, sample, COMPLETE_OUTPUT, answered=True) is None for sample in samples], dtype=np.bool_
     )
 
 

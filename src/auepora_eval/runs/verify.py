@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..core.conventions import Conventions
+from ..core.metric_hooks import asks_models
 from ..core.metrics_base import BatchMetric, Metric, make_result, sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import NOT_JUDGED, Scores, Status
@@ -167,7 +168,7 @@ def _not_recomputable(
         return "its judge is not in the plan of the run"
     if not isinstance(result.scores, Scores):
         return "its scores are not stored"
-    return "it needs a model" if metric.asks_models and not any(judged_parts(metric)) else None
+    return "it needs a model" if asks_models(metric) and not any(judged_parts(metric)) else None
 
 
 def _recompute(

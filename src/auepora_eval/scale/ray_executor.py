@@ -20,6 +20,7 @@ import numpy
 
 from .._version import __version__
 from ..core.batch import Batch
+from ..core.metric_hooks import asks_models
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
 from ..engine.executors import Scorable, ScoredBatch, SerialExecutor, SourcedBatch, require_workers, score_batch
@@ -466,7 +467,7 @@ class RayPass:
         self._groups: list[_MetricGroup] = []
         self._pool: ModelPool | None = None
         for modelled in (False, True):
-            places = [place for place, metric in enumerate(metrics) if metric.asks_models is modelled]
+            places = [place for place, metric in enumerate(metrics) if asks_models(metric) is modelled]
             if places:
                 own = [metrics[place] for place in places]
                 self._groups.append(_MetricGroup(self._job(own), own, places, modelled))

@@ -20,6 +20,7 @@ from ..compare.pairing import metric_meta
 from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry, sweep_runs
 from ..core.clusters import cluster_ids, cluster_key
 from ..core.conventions import Conventions
+from ..core.metric_hooks import is_paired
 from ..core.metrics_base import BatchMetric, with_match
 from ..core.registry import metric
 from ..core.scores import Scores
@@ -128,7 +129,7 @@ def _require_deciding(sweep: SweepPlan, configuration: Configuration, prepared: 
     problem = None
     if found is None:
         problem = f"the configuration '{configuration.label}' does not compute '{name}'"
-    elif not isinstance(found, BatchMetric) or found.reducer.name != "mean" or found.is_paired:
+    elif not isinstance(found, BatchMetric) or found.reducer.name != "mean" or is_paired(found):
         problem = f"'{name}' is no mean of scores of single questions"
     elif not found.metadata.has_direction:
         problem = f"neither a higher nor a lower '{name}' is better"

@@ -25,6 +25,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..compare.stores import read_register
+from ..core.metric_hooks import asks_models
 from ..core.metrics_base import BatchMetric, is_judged
 from ..core.results import display_name
 from ..engine.evaluate import evaluate_stream, resolve_metrics
@@ -339,7 +340,7 @@ def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[P
     chosen = [
         metric
         for metric in planned
-        if isinstance(metric, BatchMetric) and not is_judged(metric) and not metric.asks_models
+        if isinstance(metric, BatchMetric) and not is_judged(metric) and not asks_models(metric)
     ]
     first = [metric for metric in chosen if metric.name in primary]
     others = [metric for metric in chosen if metric.name not in primary]

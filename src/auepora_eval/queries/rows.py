@@ -11,7 +11,9 @@ import numpy as np
 from ..compare.metrics import headline_order
 from ..core.types import TargetCategory
 from ..errors import BadValueError
+from ..io.codec import DocumentRow, SampleRow
 from ..store.runs import packed_queries
+from ..store.texts import PackedOutput
 from .columns import ANSWERS, MISSING, first_rank, output_state
 from .filters import Condition, parse_name
 from .table import QueryTable
@@ -19,6 +21,10 @@ from .table import QueryTable
 _SHOWN_METRICS = 3
 _T = TargetCategory
 _SHOWN_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
+
+
+StoredQuery = tuple[SampleRow[DocumentRow], PackedOutput | None]
+"""A sample and the output of a run for it, as stored; ``None`` without an output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class QueryRow:
     """One for each run."""
     changes: dict[str, str]
     """By metric ``better``, ``worse`` or ``same`` from the first run to the last; empty if unknown."""
+    stored: list[StoredQuery | None]
+    """Sample and output in each run; ``None`` where the query is not in the dataset of the run."""
 
 
 def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort: str = "") -> list[str]:
@@ -69,6 +77,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
     """Some queries with their scores; only these are read from the store."""
     questions = [""] * len(rows)
     sides: list[list[QuerySide]] = [[] for _ in rows]
+    stored: list[list[StoredQuery | None]] = [[] for _ in rows]
     for number, run in enumerate(table.runs):
         positions = [table.position(number, row) for row in rows]
         found = packed_queries(run.store, run.record, [position for position in positions if position is not None])
@@ -76,7 +85,9 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
         for place, position in enumerate(positions):
             if position is None:
                 sides[place].append(QuerySide("", None, dict.fromkeys(metrics), dict.fromkeys(metrics, "")))
+                stored[place].append(None)
                 continue
+            stored[place].append(found[position])
             sample, output = found[position]
             questions[place] = questions[place] or sample.query
             scores: dict[str, float | None] = dict.fromkeys(metrics)
@@ -96,7 +107,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
     words = list(zip(*changes, strict=True)) or [()] * len(rows)
     for place, row in enumerate(rows):
         change = dict(zip(metrics, words[place], strict=True))
-        listed.append(QueryRow(table.ids[row], questions[place], sides[place], change))
+        listed.append(QueryRow(table.ids[row], questions[place], sides[place], change, stored[place]))
     return listed
 
 

@@ -35,7 +35,7 @@ from ..store.records import RunRecord
 from .difference_strip import difference_strip, replace_change
 from .numbers import with_minus
 from .page_request import Fields, PageRequest, page_route
-from .reading import DOTS, first_cut_off, read_documents, read_rows
+from .reading import DOTS, first_cut_off, read_documents, read_row
 from .workbench import Workbench, find_position, make_url, render_template
 
 SIZES = (12, 8, 50, 200)
@@ -323,7 +323,7 @@ class QueryListPage:
 
     # --- the table ---
 
-    @property
+    @cached_property
     def score_columns(self) -> list[dict[str, str]]:
         """What the order may be by a score: the difference of two runs, else the score."""
         found = []
@@ -333,7 +333,7 @@ class QueryListPage:
             found.append(self.column(self.table.metric_labels[name], key, worst_low=self.is_higher_better(name)))
         return found
 
-    @property
+    @cached_property
     def cut_off(self) -> int | None:
         """The rank at which the dots are divided."""
         found = first_cut_off(self.table.runs)
@@ -355,20 +355,16 @@ class QueryListPage:
         base = make_url("/query", run=self.runs)
         parts = make_url("/queries/documents", run=self.runs)
         further = f"&{self.encode()}".rstrip("&")
-        places, labels = [], self.table.metric_labels
-        for number in numbers:
-            own = [self.table.position(run, number) for run in range(len(self.records))]
-            places.append(own)
         found = []
-        for row, read in zip(rows, read_rows(self.table.runs, rows, places), strict=True):
+        for row in rows:
             key = urlencode({"id": row.sample_id}, errors="replace")
             found.append(
                 {
                     "row": row,
-                    "read": read,
+                    "read": read_row(row),
                     "url": UncutText(f"{base}&{key}{further}"),
                     "documents": UncutText(f"{parts}&{key}"),
-                    "scores": list(self._scores(row, labels)),
+                    "scores": list(self._scores(row, self.table.metric_labels)),
                 }
             )
         return found

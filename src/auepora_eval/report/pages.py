@@ -120,6 +120,7 @@ def run_notes(run: StoredRun, gates: GateCheck) -> tuple[Tone, list[str]]:
         if result.details.controls.usable is False:
             tone = "bad"
             points.append(f"{controls_warnings(result)[0]}.")
+    points += [run.licence_note] if run.licence_note else []
     if gates is not None:
         points.append(gates_summary(gates))
     if isinstance(gates, str):

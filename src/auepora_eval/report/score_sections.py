@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -436,6 +436,11 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     another way to match gold than that of the run.
     """
     by_span = hits_by_span(run) if by_span is None else by_span
+    match = plan_conventions(run.record).match if match is None else match
+    return run.keep(f"curves {by_span} {match}", partial(_compute_curves, run, by_span, match), _curves_size)
+
+
+def _compute_curves(run: StoredRun, by_span: bool, match: Match) -> RetrievalCurves:
     depth = run.depth
     if depth < 1 or not any(sample.relevant_docs for sample in run.samples):
         return RetrievalCurves()
@@ -446,7 +451,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     families = _BY_SPAN if by_span else _BY_ID
     specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
     rules = plan_conventions(run.record)
-    if match is not None and rules.name not in ID_PRESETS:
+    if rules.name not in ID_PRESETS:
         rules = replace(rules, match=match)
     pairs = run.pairs(texts=rules.match in TEXT_MATCHES)
     try:
@@ -458,6 +463,10 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
         first_hits = _first_hits_by_span(run, first_hits)
         curves = {"hit_rate": _hit_rates(run, first_hits, depths), **curves}
     return RetrievalCurves(depths, curves, first_hits)
+
+
+def _curves_size(curves: RetrievalCurves) -> int:
+    return curves.first_hit.nbytes + 20_000
 
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:

@@ -73,7 +73,7 @@ from .compare_card import comparison_card, gold_fact, leaderboard_card
 from .page_request import Fields, PageRequest, page_route
 from .run_page import report_response
 from .run_rows import derivation_url
-from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
+from .workbench import WORKING_BYTES, T, Workbench, make_url, recorded_response, render_blocks, render_template
 
 LARGE = 20_000
 """Runs with more queries take long to compare."""
@@ -216,10 +216,13 @@ class ComparisonRequest:
         """The options, as a part of cache keys."""
         return self.primary, self.delta, self.adjust, self.other_dataset
 
-    def cached(self, key: tuple[Any, ...], build: Callable[[], T], size: int | Callable[[T], int]) -> T:
-        """A value of these runs, cached while they do not change."""
+    def cached(
+        self, key: tuple[Any, ...], build: Callable[[], T], size: int | Callable[[T], int], *, is_large: bool = False
+    ) -> T:
+        """A value of these runs, cached while they do not change; ``is_large`` where it is built from all outputs."""
         versions = tuple((record.run_id, self.workbench.version(record)) for record in self.records)
-        return self.workbench.cached((self.runs[0], versions, *key), build, size=size)
+        working = WORKING_BYTES * sum(record.num_samples for record in self.records) if is_large else 0
+        return self.workbench.cached((self.runs[0], versions, *key), build, size=size, working=working)
 
 
 def adjustments(runs: int) -> tuple[str, ...]:
@@ -254,7 +257,7 @@ class ComparisonContent:
 
 def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
     """The comparison, cached while the runs do not change."""
-    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), 200_000)
+    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), 200_000, is_large=True)
 
 
 def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:

@@ -47,7 +47,6 @@ from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, format_time, make_environment, pluralize, value_text
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
-from ..stats.intervals import Floats
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
 from .numbers import time_ago, time_of
@@ -64,6 +63,10 @@ CACHE_BYTES = 176 * 2**20
 """The default limit of the cache, all runs together: the results and query columns of two runs of 100,000 queries."""
 LONG_BUILD_S = 0.5
 """After a longer computation free memory is returned: worker threads would keep what each of them freed."""
+WORKING_BYTES = 600
+"""About what a pass over all outputs of a run, or a comparison, takes per query and run while it lasts."""
+LARGE_WORK = 2**24
+"""Before a computation that takes more bytes, those of dropped values are returned."""
 MAX_CACHED_SAMPLES = 20_000
 SAMPLE_BYTES = 1000
 """About what a sample without document texts takes."""
@@ -131,13 +134,16 @@ class Workbench:
         key = (record.fingerprint, "contains", text)
         return self.cached(key, lambda: samples_contain(self.store, record.run_id, text), size=100)
 
-    def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
+    def cached(
+        self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int], working: int = 0
+    ) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
 
         A key starts with the run id and contains the version of the run. The least recently used values are dropped
-        where the limit is exceeded; a value above the limit is returned and not kept.
+        where the limit is exceeded, also by the ``working`` bytes that building takes meanwhile; a value above the
+        limit is returned and not kept.
         """
-        found: T = self._cache.get(key, build, size)
+        found: T = self._cache.get(key, build, size, working)
         return found
 
 
@@ -160,7 +166,9 @@ class _ByteCache:
         self._builds: dict[tuple[Any, ...], threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[Any, ...], build: Callable[[], Any], size: int | Callable[[Any], int]) -> Any:
+    def get(
+        self, key: tuple[Any, ...], build: Callable[[], Any], size: int | Callable[[Any], int], working: int
+    ) -> Any:
         """The value of a key, built by one thread at a time."""
         with self._lock:
             if key in self._values:
@@ -171,6 +179,9 @@ class _ByteCache:
             with self._lock:
                 if key in self._values:
                     return self._values[key][0]
+                self._shrink(self.limit - working)
+            if working > LARGE_WORK:
+                return_free_memory()
             start = time.monotonic()
             try:
                 value = build()
@@ -182,12 +193,16 @@ class _ByteCache:
                 if taken <= self.limit and key not in self._values:
                     self._values[key] = (value, taken)
                     self.used += taken
-                while self.used > self.limit:
-                    _, (_, dropped) = self._values.popitem(last=False)
-                    self.used -= dropped
+                self._shrink(self.limit)
             if time.monotonic() - start > LONG_BUILD_S:
                 return_free_memory()
             return value
+
+    def _shrink(self, limit: int) -> None:
+        """Drop values until no more bytes are used."""
+        while self.used > max(limit, 0):
+            _, (_, dropped) = self._values.popitem(last=False)
+            self.used -= dropped
 
 
 class _WorkbenchStore(CachedStore):
@@ -250,12 +265,10 @@ class _CachedRun(StoredRun):
         """As in ``StoredRun``; the samples are decoded only if one may have a span."""
         return self._workbench.samples_contain(self.record, '"span"') and any(map(has_spans, self.samples))
 
-    @cached_property
-    def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
-        def read() -> tuple[list[str], dict[str, Floats], int]:
-            return super(_CachedRun, self)._summary
-
-        return self._workbench.cached((*self._cached_store.key, "summary"), read, size=_summary_size)
+    def keep(self, name: str, read: Callable[[], T], size: Callable[[T], int]) -> T:
+        """As in ``StoredRun``."""
+        working = WORKING_BYTES * self.record.num_samples
+        return self._workbench.cached((*self._cached_store.key, name), read, size=size, working=working)
 
 
 def _results_size(results: Results) -> int:
@@ -267,13 +280,9 @@ def _results_size(results: Results) -> int:
 def _scores_size(scores: Scores) -> int:
     own = scores.values.nbytes + scores.status.nbytes + scores.reason_codes.nbytes
     own += 0 if scores.stats is None else scores.stats.nbytes
-    own += 0 if scores.keys is None else 200 * len(scores.keys)
+    keys = scores.keys or ()
+    own += 8 * len(keys) + 200 * len(set(map(id, keys)))  # most keys are a few words that all samples share
     return own + sum(map(_scores_size, scores.repeats or ()))
-
-
-def _summary_size(summary: tuple[list[str], dict[str, Floats], int]) -> int:
-    errors, timings, _ = summary
-    return 10_000 + sum(100 + len(error) for error in errors) + sum(values.nbytes for values in timings.values())
 
 
 # --- the samples of a dataset -----------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import re
 import shlex
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -139,9 +139,9 @@ class Workbench:
     ) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
 
-        A key starts with the run id and contains the version of the run. The least recently used values are dropped
-        where the limit is exceeded, also by the ``working`` bytes that building takes meanwhile; a value above the
-        limit is returned and not kept.
+        A key starts with the run id and contains the version of the run. Where the limit is exceeded, also by the
+        ``working`` bytes that building takes meanwhile, values are dropped: those first that were built fast and not
+        used lately. A value above the limit is returned and not kept.
         """
         found: T = self._cache.get(key, build, size, working)
         return found
@@ -156,15 +156,26 @@ def _file_identity(path: Path | None) -> tuple[int, int] | None:
     return None if found is None else (found.st_dev, found.st_ino)
 
 
+@dataclass(slots=True)
+class _CachedValue:
+    value: Any
+    size: int
+    cost: float
+    """How long it took to build, per byte; 0 for a short computation."""
+    priority: float
+
+
 class _ByteCache:
-    """Values by key, bounded by their bytes; the least recently used ones are dropped first."""
+    """Values by key, bounded by their bytes. Those that were cheap to build and not used lately are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._values: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._values: dict[tuple[Any, ...], _CachedValue] = {}
         self._builds: dict[tuple[Any, ...], threading.Lock] = {}
         self._lock = threading.Lock()
+        self._floor = 0.0
+        """The priority of the value that was dropped last: later uses count more, so that no value stays for ever."""
 
     def get(
         self, key: tuple[Any, ...], build: Callable[[], Any], size: int | Callable[[Any], int], working: int
@@ -172,13 +183,12 @@ class _ByteCache:
         """The value of a key, built by one thread at a time."""
         with self._lock:
             if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key][0]
+                return self._use(key, self._values.pop(key))
             building = self._builds.setdefault(key, threading.Lock())
         with building:
             with self._lock:
                 if key in self._values:
-                    return self._values[key][0]
+                    return self._values[key].value
                 self._shrink(self.limit - working)
             if working > LARGE_WORK:
                 return_free_memory()
@@ -188,21 +198,31 @@ class _ByteCache:
             finally:
                 with self._lock:
                     self._builds.pop(key, None)
+            seconds = time.monotonic() - start
             taken = size(value) if callable(size) else size
             with self._lock:
                 if taken <= self.limit and key not in self._values:
-                    self._values[key] = (value, taken)
+                    cost = seconds // LONG_BUILD_S / max(taken, 1)
+                    self._use(key, _CachedValue(value, taken, cost, priority=0.0))
                     self.used += taken
                 self._shrink(self.limit)
-            if time.monotonic() - start > LONG_BUILD_S:
+            if seconds > LONG_BUILD_S:
                 return_free_memory()
             return value
+
+    def _use(self, key: tuple[Any, ...], cached: _CachedValue) -> Any:
+        """Note the use of a value; of equal priorities the one that was used last is last."""
+        cached.priority = self._floor + cached.cost
+        self._values[key] = cached
+        return cached.value
 
     def _shrink(self, limit: int) -> None:
         """Drop values until no more bytes are used."""
         while self.used > max(limit, 0):
-            _, (_, dropped) = self._values.popitem(last=False)
-            self.used -= dropped
+            key = min(self._values, key=lambda key: self._values[key].priority)
+            dropped = self._values.pop(key)
+            self._floor = dropped.priority
+            self.used -= dropped.size
 
 
 class _WorkbenchStore(CachedStore):

@@ -86,23 +86,26 @@ def without_none(*blocks: Block | None) -> list[Block]:
 
 def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
-    named = [TableColumn(column) if isinstance(column, str) else column for column in columns]
-    return Table(named, [RowGroup(rows)], caption)
+    return Table(list(map(_named_column, columns)), [RowGroup(rows)], caption)
+
+
+def _named_column(column: TableColumn | str) -> TableColumn:
+    return TableColumn(column) if isinstance(column, str) else column
 
 
 def without_empty_columns(block: Table) -> Table:
     """The table without columns that have no text in any row; the first one stays."""
-    rows = block.rows
-    shown = [at for at in range(len(block.columns)) if at == 0 or any(row[at] != "" for row in rows)]
-    return select_columns(block, shown)
+    filled = {at for row in block.rows for at, cell in enumerate(row) if cell != ""}
+    return select_columns(block, sorted(filled | {0}))
 
 
 def select_columns(block: Table, places: Sequence[int]) -> Table:
     """The table with the columns at these places, in this order."""
-    groups = []
-    for group in block.groups:
-        rows: list[Row] = [[row[at] for at in places] for row in group.rows]
-        groups.append(replace(group, rows=rows))
+
+    def select(row: Row) -> Row:
+        return [row[at] for at in places]
+
+    groups = [replace(group, rows=list(map(select, group.rows))) for group in block.groups]
     return replace(block, columns=[block.columns[at] for at in places], groups=groups)
 
 
@@ -113,7 +116,8 @@ def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:
     rows: list[Row] = []
     for group in block.groups:
         titles = [group.title, *[""] * len(group.rows)]
-        rows += [[title, *row] if grouped else row for title, row in zip(titles, group.rows, strict=False)]
+        titled = [[title, *row] for title, row in zip(titles, group.rows, strict=False)]
+        rows += titled if grouped else group.rows
     return headers, rows, [at + grouped for at, column in enumerate(block.columns) if column.number]
 
 

@@ -121,10 +121,14 @@ def _bullets(items: Iterable[str]) -> str:
 
 def _table(block: Table) -> str:
     headers, rows, right = table_rows(block)
-    cells = [[_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)] for row in rows]
+    cells = list(map(_fitted_row, rows))
     notes = list(chain.from_iterable(map(_notes, block.rows)))
     text = aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
     return "\n\n".join(filter(None, [_one_line(block.caption), text, "\n".join(notes)]))
+
+
+def _fitted_row(row: Sequence[Cell | str]) -> list[str]:
+    return [_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)]
 
 
 def _notes(row: Sequence[Cell | str]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from ..core.results import (
     sequential_details,
 )
 from ..core.scores import Scores, Status
-from ..core.targets import TARGETS
+from ..core.targets import group_by_target
 from ..core.types import STARTED, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import AueporaError
@@ -80,14 +80,9 @@ def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
     judged_by_panel = any(panel_note(result) for result in run.results)
-    for target, entry in TARGETS.items():
-        rows: list[Row] = [
-            [*_score_row(run, result), *([panel_note(result)] if judged_by_panel else [])]
-            for result in run.results
-            if result.target is target
-        ]
-        if rows:
-            groups.append(RowGroup(rows, entry.title, entry.question))
+    for target, results in group_by_target(run.results):
+        rows = [_score_row(run, result, judged_by_panel) for result in results]
+        groups.append(RowGroup(rows, target.title, target.question))
     columns = [
         TableColumn("metric"),
         TableColumn("value", number=True),
@@ -99,7 +94,7 @@ def scores_table(run: StoredRun) -> Table:
     return Table(columns, groups)
 
 
-def _score_row(run: StoredRun, result: MetricResult) -> Row:
+def _score_row(run: StoredRun, result: MetricResult, judged_by_panel: bool) -> Row:
     definition = run.definitions[result.name]
     low, high = definition.range
     details = result.details
@@ -121,6 +116,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             "; ".join(line for line in coverage_lines(result) if line != panel_note(result)),
             note=alternative_values(result),
         ),
+        *([panel_note(result)] if judged_by_panel else []),
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from ...errors import BadValueError
@@ -514,7 +514,16 @@ class ChartView:
         """Its layers, on their scales."""
         x, y = self._scale("x"), self._scale("y")
         return [
-            Layer(layer["mark"], layer["encoding"], layer["data"]["values"], x, y, self.width, self.height, self.paint)
+            Layer(
+                layer["mark"],
+                layer["encoding"],
+                layer["data"]["values"],
+                x=x,
+                y=y,
+                width=self.width,
+                height=self.height,
+                paint=self.paint,
+            )
             for layer in self.spec["layer"]
         ]
 
@@ -749,7 +758,7 @@ def plot_width(spec: Mapping[str, Any], width: float) -> float:
 
 
 def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[ChartView]:
-    return [ChartView(view, float(view["width"]) if inner is None else inner, paint) for view in spec["vconcat"]]
+    return [ChartView(view, float(inner or view["width"]), paint) for view in spec["vconcat"]]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:
@@ -768,7 +777,8 @@ def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[
 def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str], theme: Theme | None) -> str:
     # The same chart has the same ids; two charts of a page have different ones.
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True, default=str).encode(errors="replace")).hexdigest()[:12]
-    linked = any("href" in layer["encoding"] for view in spec["vconcat"] for layer in view["layer"])
+    layers = chain.from_iterable(view["layer"] for view in spec["vconcat"])
+    linked = any("href" in layer["encoding"] for layer in layers)
     attributes: dict[str, Attribute] = {
         "xmlns": "http://www.w3.org/2000/svg",
         "viewBox": f"0 0 {width:.0f} {height:.0f}",
@@ -780,11 +790,7 @@ def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str]
         "class": "chart",
     }
     ground: dict[str, Attribute] = {"width": "100%", "height": "100%"}
-    return element(
-        "svg",
-        attributes,
-        element("title", {"id": f"chart-{digest}-title"}, escape_text(spec["title"]["text"])),
-        element("desc", {"id": f"chart-{digest}-desc"}, escape_text(spec["description"])),
-        *([] if theme is None else [element("rect", {**ground, "fill": plain_colour(BACKGROUND, theme)})]),
-        *parts,
-    )
+    title = element("title", {"id": f"chart-{digest}-title"}, escape_text(spec["title"]["text"]))
+    description = element("desc", {"id": f"chart-{digest}-desc"}, escape_text(spec["description"]))
+    behind = [] if theme is None else [element("rect", {**ground, "fill": plain_colour(BACKGROUND, theme)})]
+    return element("svg", attributes, title, description, *behind, *parts)

@@ -128,7 +128,9 @@ def _table(block: Table) -> str:
 
 
 def _fitted_row(row: Sequence[Cell | str]) -> list[str]:
-    return [_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)]
+    """The cells of a row, truncated where they are very long, except in the last column."""
+    texts = list(map(_cell_text, row))
+    return [*(cut_text(text, MAX_CELL_WIDTH) for text in texts[:-1]), *texts[-1:]]
 
 
 def _notes(row: Sequence[Cell | str]) -> Iterator[str]:
@@ -144,11 +146,6 @@ def _cell_text(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return _one_line(cell)
     return _one_line(f"{cell.sign} {cell.text}" if cell.sign else cell.text)
-
-
-def _fit_cell(text: str, *, last: bool) -> str:
-    """A cell, truncated where it is very long, except in the last column."""
-    return text if last else cut_text(text, MAX_CELL_WIDTH)
 
 
 def cut_text(text: str, width: int) -> str:

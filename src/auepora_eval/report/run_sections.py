@@ -139,13 +139,13 @@ class StoredRun:
         samples = iter_samples(self.store, self.record.run_id) if texts else self.samples
         return zip(samples, aligned_outputs(self.store, self.record.run_id, texts=texts), strict=True)
 
-    def keep(self, name: str, read: Callable[[], T], size: Callable[[T], int]) -> T:
+    def keep(self, name: str, read: Callable[[], T]) -> T:
         """What takes a pass over all outputs; a run whose values are cached returns it without another one."""
         return read()
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
-        return self.keep("summary", self._read_summary, _summary_size)
+        return self.keep("summary", self._read_summary)
 
     def _read_summary(self) -> tuple[list[str], dict[str, Floats], int]:
         """Errors, timings and depth, from one pass over all outputs."""
@@ -194,11 +194,6 @@ class StoredRun:
     def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""
         return next((result for result in self.results if result.name == name), None)
-
-
-def _summary_size(summary: tuple[list[str], dict[str, Floats], int]) -> int:
-    errors, timings, _ = summary
-    return 10_000 + sum(100 + len(error) for error in errors) + sum(values.nbytes for values in timings.values())
 
 
 def find_runs(store: RunStore, runs: Sequence[str | RunRecord]) -> list[RunRecord]:

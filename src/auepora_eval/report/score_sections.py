@@ -433,7 +433,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     """
     by_span = hits_by_span(run) if by_span is None else by_span
     match = plan_conventions(run.record).match if match is None else match
-    return run.keep(f"curves {by_span} {match}", partial(_compute_curves, run, by_span, match), _curves_size)
+    return run.keep(f"curves {by_span} {match}", partial(_compute_curves, run, by_span, match))
 
 
 def _compute_curves(run: StoredRun, by_span: bool, match: Match) -> RetrievalCurves:
@@ -459,10 +459,6 @@ def _compute_curves(run: StoredRun, by_span: bool, match: Match) -> RetrievalCur
         first_hits = _first_hits_by_span(run, first_hits)
         curves = {"hit_rate": _hit_rates(run, first_hits, depths), **curves}
     return RetrievalCurves(depths, curves, first_hits)
-
-
-def _curves_size(curves: RetrievalCurves) -> int:
-    return curves.first_hit.nbytes + 20_000
 
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -449,12 +448,6 @@ def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any
     return {"content": content, "card": card, "leaders": leaders, "fact": fact, "blocks": blocks, "metric": metric}
 
 
-def _details_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
-    """The forest, tables with p-values and notes behind the card."""
-    content = compare_runs_of(chosen)
-    return {"blocks": _cached_html(chosen, "details", lambda: difference_blocks(chosen, content))}
-
-
 def _cached_html(chosen: ComparisonRequest, name: str, build: Callable[[], Sequence[Block]]) -> Markup:
     """Blocks as HTML, cached while the runs do not change."""
     return chosen.cached(("html", name, *chosen.key), lambda: render_blocks(build()), len)
@@ -465,9 +458,14 @@ def section(request: PageRequest) -> Response:
     chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
     if len(chosen.records) < 2:
         raise BadValueError("give two runs or more, as run=A&run=B")
-    if name not in PARTS or (name in PAIR_PARTS and not chosen.is_pair):
+    if name not in ("summary", "details", *SECTIONS) or (name in PAIR_PARTS and not chosen.is_pair):
         raise HTTPException(404, f"a comparison of {len(chosen.records)} runs has no section '{name}'")
-    context = PARTS[name](chosen, request.parameters)
+    if name == "summary":
+        context = _summary_context(chosen, request.parameters)
+    elif name == "details":  # the forest, tables with p-values and notes behind the card
+        context = {"blocks": _cached_html(chosen, name, lambda: difference_blocks(chosen, compare_runs_of(chosen)))}
+    else:
+        context = {"blocks": _cached_html(chosen, name, lambda: _section_blocks(SECTIONS[name][1](chosen)))}
     return render_template(request, "compare_parts.html", part=name, chosen=chosen, **context)
 
 
@@ -477,11 +475,6 @@ def record_comparison(request: PageRequest) -> Response:
     board = compare_runs_of(chosen).board if len(chosen.records) > 1 else None
     recorded = None if board is None else board.record_in(chosen.workbench.store, chosen.records)
     return recorded_response(None if recorded is None else recorded.register)
-
-
-def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict[str, Any]:
-    build = SECTIONS[name][1]
-    return {"blocks": _cached_html(chosen, name, lambda: _section_blocks(build(chosen)))}
 
 
 def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
@@ -516,12 +509,6 @@ SECTIONS: Mapping[str, tuple[str, Callable[[ComparisonRequest], Sequence[ReportS
     "provenance": ("Provenance", lambda chosen: [provenance_section(chosen.stored)]),
 }
 """The further sections of the report: title and builder, by name."""
-PARTS: Mapping[str, Callable[[ComparisonRequest, Fields], Mapping[str, Any]]] = {
-    "summary": _summary_context,
-    "details": _details_context,
-    **{name: partial(_section_context, name=name) for name in SECTIONS},
-}
-"""The parts of the page that are loaded as fragments, by name."""
 PAIR_PARTS = ("wins", "split")
 """Parts that two runs have, and several have not."""
 

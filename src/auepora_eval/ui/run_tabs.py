@@ -62,10 +62,6 @@ class RunTab:
     count: Callable[[StoredRun], int] | None = None
 
 
-def _count_metrics(run: StoredRun) -> int:
-    return len(run.results)
-
-
 def _count_groups(run: StoredRun) -> int:
     result = sliced_result(run, "")
     return 0 if result is None else sum(len(groups) for groups in result.slices.values())
@@ -77,7 +73,7 @@ def _count_judges(run: StoredRun) -> int:
 
 NO_RANKINGS = "There are no answers, gold documents or rankings, so there is nothing to compute."
 TABS = {
-    "metrics": RunTab("Metrics", count=_count_metrics),
+    "metrics": RunTab("Metrics", count=lambda run: len(run.results)),
     "queries": RunTab("Queries", count=attrgetter("record.num_samples")),
     "slices": RunTab(
         "Slices",
@@ -147,7 +143,8 @@ Page = tuple[str, str, Markup]
 def _tab_sections(request: PageRequest, record: RunRecord, name: str) -> list[Page]:
     """The sections of a tab, kept while the run does not change."""
     key = (record.run_id, request.workbench.version(record), "tab", name)
-    return request.workbench.cached(key, partial(_render_sections, request, record, name), size=_text_size)
+    render = partial(_render_sections, request, record, name)
+    return request.workbench.cached(key, render, size=lambda pages: sum(len(html) for _, _, html in pages))
 
 
 def _render_sections(request: PageRequest, record: RunRecord, name: str) -> list[Page]:
@@ -164,10 +161,6 @@ def _render_sections(request: PageRequest, record: RunRecord, name: str) -> list
             html = Markup(bytes(page.body).decode())  # noqa: S704 -- our own template, which escapes all texts
             pages.append((section.name, section.title, html))
     return pages
-
-
-def _text_size(pages: Sequence[Page]) -> int:
-    return sum(len(html) for _, _, html in pages)
 
 
 # --- charts that filter: the scale of the axis for brush.js, and a form or links for the keyboard --------------------

@@ -63,6 +63,8 @@ CACHE_BYTES = 176 * 2**20
 """The default limit of the cache, all runs together: the results and query columns of two runs of 100,000 queries."""
 LONG_BUILD_S = 0.5
 """After a longer computation free memory is returned: worker threads would keep what each of them freed."""
+KEPT_BYTES = 50
+"""About what is kept of such a pass per query."""
 WORKING_BYTES = 600
 """About what a pass over all outputs of a run, or a comparison, takes per query and run while it lasts."""
 LARGE_WORK = 2**24
@@ -285,10 +287,10 @@ class _CachedRun(StoredRun):
         """As in ``StoredRun``; the samples are decoded only if one may have a span."""
         return self._workbench.samples_contain(self.record, '"span"') and any(map(has_spans, self.samples))
 
-    def keep(self, name: str, read: Callable[[], T], size: Callable[[T], int]) -> T:
+    def keep(self, name: str, read: Callable[[], T]) -> T:
         """As in ``StoredRun``."""
-        working = WORKING_BYTES * self.record.num_samples
-        return self._workbench.cached((*self._cached_store.key, name), read, size=size, working=working)
+        size, working = (bytes_each * self.record.num_samples for bytes_each in (KEPT_BYTES, WORKING_BYTES))
+        return self._workbench.cached((*self._cached_store.key, name), read, size=size + 10_000, working=working)
 
 
 def _results_size(results: Results) -> int:

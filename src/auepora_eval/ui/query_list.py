@@ -139,21 +139,8 @@ class ListCell:
     """Read to users of a screen reader after the text."""
 
 
-def _strip(page: QueryListPage) -> dict[str, Any] | None:
-    name = next(iter(page.metrics), "")
-    if len(page.records) < 2 or not name:
-        return None
-
-    def url(conditions: Sequence[Condition]) -> str:
-        return page.url(replace_change(page.filter, name, conditions))
-
-    return difference_strip(page.table, name, page.rows, url, higher_is_better=page.is_higher_better(name))
-
-
 class QueryListPage:
     """What one address of the list shows."""
-
-    strip = cached_property(_strip)
 
     def __init__(self, request: PageRequest, params: Fields) -> None:
         self.workbench = request.workbench
@@ -315,6 +302,18 @@ class QueryListPage:
         if self.filter.sort not in [key for key, _ in found]:
             found.append((self.filter.sort, self.filter.sort))
         return found
+
+    @cached_property
+    def strip(self) -> dict[str, Any] | None:
+        """The differences of two runs by the first metric."""
+        name = next(iter(self.metrics), "")
+        if len(self.records) < 2 or not name:
+            return None
+
+        def url(conditions: Sequence[Condition]) -> str:
+            return self.url(replace_change(self.filter, name, conditions))
+
+        return difference_strip(self.table, name, self.rows, url, higher_is_better=self.is_higher_better(name))
 
     def is_higher_better(self, name: str) -> bool:
         """Whether a higher score of a metric is better."""

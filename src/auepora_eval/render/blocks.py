@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
             """The SVG."""
 
 
+PartT = TypeVar("PartT")
 Tone = Literal["", "good", "bad", "open", "muted"]
 """The meaning of a text, shown as a colour; words or signs always say the same."""
 
@@ -79,14 +80,14 @@ class Table:
         return list(chain.from_iterable(group.rows for group in self.groups))
 
 
-def without_none(*blocks: Block | None) -> list[Block]:
-    """The blocks without ``None``."""
-    return [block for block in blocks if block is not None]
+def without_none(*parts: PartT | None) -> list[PartT]:
+    """The blocks or sections without ``None``."""
+    return [part for part in parts if part is not None]
 
 
 def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
-    return Table(list(map(_named_column, columns)), [RowGroup(rows)], caption)
+    return Table([_named_column(column) for column in columns], [RowGroup(rows)], caption)
 
 
 def _named_column(column: TableColumn | str) -> TableColumn:
@@ -102,11 +103,15 @@ def without_empty_columns(block: Table) -> Table:
 def select_columns(block: Table, places: Sequence[int]) -> Table:
     """The table with the columns at these places, in this order."""
 
-    def select(row: Row) -> Row:
-        return [row[at] for at in places]
-
-    groups = [replace(group, rows=list(map(select, group.rows))) for group in block.groups]
+    groups = []
+    for group in block.groups:
+        rows = [_cells_at(row, places) for row in group.rows]
+        groups.append(replace(group, rows=rows))
     return replace(block, columns=[block.columns[at] for at in places], groups=groups)
+
+
+def _cells_at(row: Row, places: Sequence[int]) -> Row:
+    return [row[at] for at in places]
 
 
 def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:

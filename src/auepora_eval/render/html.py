@@ -138,7 +138,7 @@ def _display_text(value: Any) -> Any:
 def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
     """A text with parts between `backticks` as code; everything is escaped."""
     parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
-    parts[1::2] = map(Markup("<code>{}</code>").format, parts[1::2])
+    parts[1::2] = [Markup("<code>{}</code>").format(part) for part in parts[1::2]]
     return Markup("").join(parts)
 
 

@@ -64,7 +64,7 @@ def results_blocks(results: Results) -> list[Block]:
     columns = [TableColumn("metric"), *_COLUMNS[:2], _CHANCE, *_COLUMNS[2:]]
     groups = []
     for target, listed in group_by_target(results):
-        groups.append(RowGroup(list(chain.from_iterable(map(_rows, listed))), target.title))
+        groups.append(RowGroup(list(chain.from_iterable(_rows(result) for result in listed)), target.title))
     blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
     return [*blocks, *sequential_blocks(results), *two_stage_blocks(results), *controls_blocks(results)]
 

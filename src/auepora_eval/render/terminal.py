@@ -121,7 +121,7 @@ def _bullets(items: Iterable[str]) -> str:
 
 def _table(block: Table) -> str:
     headers, rows, right = table_rows(block)
-    cells = list(map(_fitted_row, rows))
+    cells = [_fitted_row(row) for row in rows]
     notes = list(chain.from_iterable(map(_notes, block.rows)))
     text = aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
     return "\n\n".join(filter(None, [_one_line(block.caption), text, "\n".join(notes)]))
@@ -129,7 +129,7 @@ def _table(block: Table) -> str:
 
 def _fitted_row(row: Sequence[Cell | str]) -> list[str]:
     """The cells of a row, truncated where they are very long, except in the last column."""
-    texts = list(map(_cell_text, row))
+    texts = [_cell_text(cell) for cell in row]
     return [*(cut_text(text, MAX_CELL_WIDTH) for text in texts[:-1]), *texts[-1:]]
 
 

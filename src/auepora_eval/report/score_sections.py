@@ -46,6 +46,7 @@ from ..render.blocks import (
     Table,
     TableColumn,
     simple_table,
+    without_none,
 )
 from ..render.html import interval_ends, interval_text, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
@@ -550,8 +551,7 @@ _TITLES = {
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
-    sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
-    return [section for section in sections if section is not None]
+    return without_none(_curves_section(run_curves), _quality_section(run_curves, answers))
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:

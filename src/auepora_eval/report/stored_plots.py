@@ -73,8 +73,7 @@ class _PlotRequest:
     @property
     def pair(self) -> tuple[str, str]:
         """The names of two runs."""
-        first, second = self.names
-        return first, second
+        return self.names[0], self.names[1]
 
     def results(self) -> dict[str, Results]:
         """Results by run, restricted to the named metrics, if any."""

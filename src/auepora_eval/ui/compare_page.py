@@ -43,6 +43,7 @@ from ..render.blocks import (
     Table,
     Tone,
     without_empty_columns,
+    without_none,
 )
 from ..render.html import pluralize
 from ..report.comparison_sections import (
@@ -478,10 +479,9 @@ def record_comparison(request: PageRequest) -> Response:
 
 
 def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
-    found = [section for section in sections if section is not None]
-    blocks = [
-        block for section in found for block in (*([Prose(section.lead)] if section.lead else []), *section.blocks)
-    ]
+    blocks: list[Block] = []
+    for section in without_none(*sections):
+        blocks += [*([Prose(section.lead)] if section.lead else []), *section.blocks]
     return blocks or [Prose("These runs have nothing to show here.", tone="muted")]
 
 

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 from ..core.results import display_name
 from ..core.types import TargetCategory
 from ..queries.filters import Condition
-from ..render.blocks import Figure, ReportSection
+from ..render.blocks import Figure, ReportSection, without_none
 from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas
 from ..render.html import MEDIUM, NARROW, ChartRenderer
@@ -150,7 +150,7 @@ def _tab_sections(request: PageRequest, record: RunRecord, name: str) -> list[Pa
 def _render_sections(request: PageRequest, record: RunRecord, name: str) -> list[Page]:
     run, pages = request.workbench.run(record), []
     with gc_paused():
-        for section in filter(None, TABS[name].build(run)):
+        for section in without_none(*TABS[name].build(run)):
             page = render_template(
                 request,
                 "run_section.html",

@@ -303,7 +303,7 @@ def _scores_size(scores: Scores) -> int:
     own = scores.values.nbytes + scores.status.nbytes + scores.reason_codes.nbytes
     own += 0 if scores.stats is None else scores.stats.nbytes
     keys = scores.keys or ()
-    own += 8 * len(keys) + 200 * len(set(map(id, keys)))  # most keys are a few words that all samples share
+    own += 8 * len(keys) + 200 * len({id(key) for key in keys})  # most keys are a few words that all samples share
     return own + sum(map(_scores_size, scores.repeats or ()))
 
 

@@ -87,6 +87,7 @@ class Server:
         text = response.read().decode()
         seconds = time.perf_counter() - started
         self._keep_cookies(response)
+        self.connection.close()  # the server closes one that is idle for a few seconds
         if response.status != 200:
             raise SystemExit(f"{path}: status {response.status}\n{text[:2000]}")
         return text, seconds, self.cpu - before

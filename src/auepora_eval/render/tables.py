@@ -66,7 +66,8 @@ def results_blocks(results: Results) -> list[Block]:
     for target, listed in group_by_target(results):
         groups.append(RowGroup(list(chain.from_iterable(_rows(result) for result in listed)), target.title))
     blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
-    return [*blocks, *sequential_blocks(results), *two_stage_blocks(results), *controls_blocks(results)]
+    tests = _detail_blocks(results, sequential_details, sequential_test_blocks)
+    return [*blocks, *tests, *two_stage_blocks(results), *controls_blocks(results)]
 
 
 def _rows(result: MetricResult) -> list[Row]:
@@ -139,11 +140,6 @@ def _spread(result: MetricResult) -> str:
 
 
 # --- sequential tests: the verdict, its path over the looks, and how far the numbers go ------------------------------
-
-
-def sequential_blocks(results: Iterable[MetricResult]) -> list[Block]:
-    """The sequential test of each metric that was judged until a verdict."""
-    return _detail_blocks(results, sequential_details, sequential_test_blocks)
 
 
 def _detail_blocks(
@@ -333,7 +329,8 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
         if controls.get("usable") is False:
             text = controls_warnings(result)[0]
             notes.append(Prose(f"{text[:1].upper()}{text[1:]}.", tone="bad"))
-        notes += [Prose(f"{text}.", tone="open") for text in drift_texts(result)]
+        name = display_name(result)
+        notes += [Prose(f"{name}: {drift_text(drift)}.", tone="open") for drift in controls.drift]
     if not groups:
         return notes
     columns = ("control items", "expected", "judged", "wrong", "error rate", "95 % interval", "not judged")
@@ -348,11 +345,6 @@ def _control_row(name: str, control: Mapping[str, Any]) -> Row:
     counts = [f"{control['n']}", f"{control['errors']}", number_text(control["rate"])]
     failed = str(control.get("num_failed") or "")
     return [name.replace("_", " "), control["expected"], *counts, interval_text(control["interval"]), failed]
-
-
-def drift_texts(result: MetricResult) -> list[str]:
-    """How the verdicts on control items differ from those of an earlier judge or prompt, a sentence per earlier one."""
-    return [f"{display_name(result)}: {drift_text(drift)}" for drift in result.details.controls.drift]
 
 
 def drift_text(drift: Mapping[str, Any]) -> str:

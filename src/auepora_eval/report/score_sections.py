@@ -317,7 +317,8 @@ def _looks_figure(name: str, test: Mapping[str, Any], units: int | None) -> Figu
 def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """A small histogram per metric, with several runs stacked; metrics with constant scores are only listed."""
     figures, same = [], []
-    for name in dict.fromkeys(result.name for run in runs for result in run.results if result.target is not LATENCY):
+    results = chain.from_iterable(run.results for run in runs)
+    for name in dict.fromkeys(result.name for result in results if result.target is not LATENCY):
         scores_by_run = {run: values for run in runs if len(values := _scores(run, name))}
         every = np.concatenate([np.zeros(0), *scores_by_run.values()])
         if len(every) and every.min() == every.max():

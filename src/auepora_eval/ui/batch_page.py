@@ -673,7 +673,7 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
         labels = [
             {
                 "annotator": label.annotator,
-                "run": names[label.run][0] if label.run in names else "",
+                "run": names.get(label.run or "", ("", ""))[0],
                 "label": _label_word(view.batch, format_label(label)),
                 "is_adjudicated": label.adjudicated,
                 "comment": label.comment,

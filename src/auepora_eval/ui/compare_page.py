@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -115,7 +116,7 @@ class ComparisonRequest:
         if adjust not in adjustments(len(found)):
             allowed = ", ".join(adjustments(len(found)))
             raise BadValueError(f"adjust is '{adjust}'; allowed for {len(found)} runs: {allowed}")
-        delta = tuple(text for value in params.getlist("delta") for text in value.split())
+        delta = tuple(" ".join(params.getlist("delta")).split())
         parse_margin(delta)
         filters = {name: params.getlist(name) for name in FILTERS if name in params}
         return cls(
@@ -199,8 +200,8 @@ class ComparisonRequest:
     def command(self) -> str:
         """The command that prints the same comparison."""
         words = ["auepora", "compare", *self.runs]
-        words += [word for name in self.primary for word in ("--primary", name)]
-        words += [word for text in self.delta for word in ("--delta", text)]
+        words += chain.from_iterable(("--primary", name) for name in self.primary)
+        words += chain.from_iterable(("--delta", text) for text in self.delta)
         words += [] if self.adjust == "max-t" else ["--adjust", self.adjust]
         words += ["--other-dataset"] if self.other_dataset else []
         return shlex.join([*words, "--store", self.workbench.label])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
+from itertools import chain
 from typing import Any
 
 from ..core.types import Document, UnknownRanking
@@ -52,10 +53,10 @@ def mark_words(text: str, words: Set[str], further: Sequence[Mark] = ()) -> list
 
 def first_cut_off(runs: Sequence[RunColumns]) -> int | None:
     """The smallest cut-off of a metric of the runs, at which the ranks are divided."""
-    found = [int(match[1]) for run in runs for name in run.results if (match := _CUT_OFF.search(name))]
-    primary = [str(name) for run in runs for name in run.record.plan.get("primary") or ()]
-    chosen = [int(match[1]) for name in primary if (match := _CUT_OFF.search(name))]
-    return next(iter(chosen), min(found, default=None))
+    primary = chain.from_iterable(run.record.plan.get("primary") or () for run in runs)
+    chosen = _CUT_OFF.findall(" ".join([str(name) for name in primary]))
+    found = [int(text) for text in _CUT_OFF.findall(" ".join(chain.from_iterable(run.results for run in runs)))]
+    return int(chosen[0]) if chosen else min(found, default=None)
 
 
 def read_row(row: QueryRow) -> dict[str, Any]:

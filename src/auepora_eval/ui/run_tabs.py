@@ -67,11 +67,6 @@ def _count_groups(run: StoredRun) -> int:
     return 0 if result is None else sum(len(groups) for groups in result.slices.values())
 
 
-def _count_judges(run: StoredRun) -> int:
-    return len((run.record.usage or {}).get("critics") or ())
-
-
-NO_RANKINGS = "There are no answers, gold documents or rankings, so there is nothing to compute."
 TABS = {
     "metrics": RunTab("Metrics", count=lambda run: len(run.results)),
     "queries": RunTab("Queries", count=attrgetter("record.num_samples")),
@@ -81,7 +76,11 @@ TABS = {
         "No metric is divided into groups. Name labels of the dataset in the plan under `slices`.",
         _count_groups,
     ),
-    "retrieval": RunTab("Retrieval over k", lambda run: retrieval_sections([run], answers_result(run)), NO_RANKINGS),
+    "retrieval": RunTab(
+        "Retrieval over k",
+        lambda run: retrieval_sections([run], answers_result(run)),
+        "There are no answers, gold documents or rankings, so there is nothing to compute.",
+    ),
     "distributions": RunTab(
         "Distributions", lambda run: [distributions_section([run])], "No metric has a score per query."
     ),
@@ -94,7 +93,7 @@ TABS = {
         "Judges",
         lambda run: [judges_section([run]), sequential_section([run]), two_stage_section([run])],
         "No judge was asked in this run.",
-        _count_judges,
+        lambda run: len((run.record.usage or {}).get("critics") or ()),
     ),
     "gates": RunTab(
         "Gates",
@@ -124,11 +123,13 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
             choices=[result for result in run.results if result.slices],
             slices=[] if chosen is None else list(slice_cards(run, chosen)),
         )
+    key = (record.run_id, workbench.version(record), "tab", name)
+    render = partial(_render_sections, request, record, name)
     has_rankings = name != "retrieval" or workbench.samples_contain(record, GOLD)
     return render_template(
         request,
         "run_tab.html",
-        sections=_tab_sections(request, record, name) if has_rankings else [],
+        sections=workbench.cached(key, render, size=100_000) if has_rankings else [],
         empty=TABS[name].empty,
         run_id=record.run_id,
         is_ungraded=name == "retrieval" and lacks_gold(workbench, run),
@@ -136,18 +137,8 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
     )
 
 
-Page = tuple[str, str, Markup]
-"""Name, title and HTML of a section."""
-
-
-def _tab_sections(request: PageRequest, record: RunRecord, name: str) -> list[Page]:
-    """The sections of a tab, kept while the run does not change."""
-    key = (record.run_id, request.workbench.version(record), "tab", name)
-    render = partial(_render_sections, request, record, name)
-    return request.workbench.cached(key, render, size=lambda pages: sum(len(html) for _, _, html in pages))
-
-
-def _render_sections(request: PageRequest, record: RunRecord, name: str) -> list[Page]:
+def _render_sections(request: PageRequest, record: RunRecord, name: str) -> list[tuple[str, str, Markup]]:
+    """Name, title and HTML of each section of a tab."""
     run, pages = request.workbench.run(record), []
     with gc_paused():
         for section in without_none(*TABS[name].build(run)):

@@ -121,8 +121,7 @@ def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:
     rows: list[Row] = []
     for group in block.groups:
         titles = [group.title, *[""] * len(group.rows)]
-        titled = [[title, *row] for title, row in zip(titles, group.rows, strict=False)]
-        rows += titled if grouped else group.rows
+        rows += [[title, *row] for title, row in zip(titles, group.rows, strict=False)] if grouped else group.rows
     return headers, rows, [at + grouped for at, column in enumerate(block.columns) if column.number]
 
 

@@ -148,11 +148,8 @@ def _detail_blocks(
     blocks_of: Callable[[str, Mapping[str, Any]], list[Block]],
 ) -> list[Block]:
     """The blocks of each result that has such details."""
-    blocks: list[Block] = []
-    for result in results:
-        if (details := details_of(result)) is not None:
-            blocks += blocks_of(display_name(result), details)
-    return blocks
+    found = [(display_name(result), details_of(result)) for result in results]
+    return list(chain.from_iterable(blocks_of(name, details) for name, details in found if details is not None))
 
 
 def sequential_test_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
@@ -329,8 +326,7 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
         if controls.get("usable") is False:
             text = controls_warnings(result)[0]
             notes.append(Prose(f"{text[:1].upper()}{text[1:]}.", tone="bad"))
-        name = display_name(result)
-        notes += [Prose(f"{name}: {drift_text(drift)}.", tone="open") for drift in controls.drift]
+        notes += [Prose(f"{display_name(result)}: {drift_text(drift)}.", tone="open") for drift in controls.drift]
     if not groups:
         return notes
     columns = ("control items", "expected", "judged", "wrong", "error rate", "95 % interval", "not judged")

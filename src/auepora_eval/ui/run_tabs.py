@@ -124,12 +124,13 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
             slices=[] if chosen is None else list(slice_cards(run, chosen)),
         )
     key = (record.run_id, workbench.version(record), "tab", name)
-    render = partial(_render_sections, request, record, name)
     has_rankings = name != "retrieval" or workbench.samples_contain(record, GOLD)
     return render_template(
         request,
         "run_tab.html",
-        sections=workbench.cached(key, render, size=100_000) if has_rankings else [],
+        sections=workbench.cached(key, partial(_render_sections, request, record, name), size=100_000)
+        if has_rankings
+        else [],
         empty=TABS[name].empty,
         run_id=record.run_id,
         is_ungraded=name == "retrieval" and lacks_gold(workbench, run),

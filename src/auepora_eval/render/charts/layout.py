@@ -149,15 +149,13 @@ def apply_theme(spec: Mapping[str, Any], theme: Theme) -> dict[str, Any]:
     return {**coloured, "background": plain_colour(BACKGROUND, theme)}
 
 
-_TEXTS = ("data", "domain", "text", "description")
-
-
 def _replace_colours(value: Any, theme: Theme) -> Any:
     """Replace colour strings, except in data and texts: a metric may be named like a colour."""
     if isinstance(value, Mapping):
         replaced = {}
         for key, inner in value.items():
-            is_text = key in _TEXTS or (key == "title" and not isinstance(inner, Mapping))
+            is_text = key in ("data", "domain", "text", "description")
+            is_text |= key == "title" and not isinstance(inner, Mapping)
             replaced[key] = inner if is_text else _replace_colours(inner, theme)
         return replaced
     if isinstance(value, Sequence) and not isinstance(value, str):

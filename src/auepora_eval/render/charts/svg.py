@@ -773,7 +773,9 @@ def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str]
         "class": "chart",
     }
     ground: dict[str, Attribute] = {"width": "100%", "height": "100%"}
-    title = element("title", {"id": f"chart-{digest}-title"}, escape_text(spec["title"]["text"]))
-    description = element("desc", {"id": f"chart-{digest}-desc"}, escape_text(spec["description"]))
+    words = [
+        element("title", {"id": f"chart-{digest}-title"}, escape_text(spec["title"]["text"])),
+        element("desc", {"id": f"chart-{digest}-desc"}, escape_text(spec["description"])),
+    ]
     behind = [] if theme is None else [element("rect", {**ground, "fill": plain_colour(BACKGROUND, theme)})]
-    return element("svg", attributes, title, description, *behind, *parts)
+    return element("svg", attributes, *words, *behind, *parts)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlencode, urlsplit
@@ -58,7 +58,8 @@ class Server:
         self.connection.request("GET", f"{parts.path}?{parts.query}")
         response = self.connection.getresponse()
         response.read()
-        self.headers = {"cookie": str(response.getheader("set-cookie")).partition(";")[0]}
+        self.cookies: dict[str, str] = {}
+        self._keep_cookies(response)
 
     def get(self, path: str) -> tuple[str, float, float]:
         """The page, the seconds it took, and the processor time of the server."""
@@ -77,15 +78,25 @@ class Server:
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[str, float, float]:
         """The response, the seconds it took, and the processor time of the server."""
-        form = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
+        headers = {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        if body:
+            headers |= {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         before, started = self.cpu, time.perf_counter()
-        self.connection.request(method, path, body, headers=self.headers | (form if body else {}))
+        self.connection.request(method, path, body, headers=headers)
         response = self.connection.getresponse()
         text = response.read().decode()
         seconds = time.perf_counter() - started
+        self._keep_cookies(response)
+        self.connection.close()  # the server closes one that is idle for a few seconds
         if response.status != 200:
             raise SystemExit(f"{path}: status {response.status}\n{text[:2000]}")
         return text, seconds, self.cpu - before
+
+    def _keep_cookies(self, response: HTTPResponse) -> None:
+        """Keep the cookies as a browser does: the session, and the secret that claims the name of an annotator."""
+        for text in response.headers.get_all("set-cookie", ()):
+            name, _, value = text.partition(";")[0].partition("=")
+            self.cookies[name] = value
 
     @property
     def cpu(self) -> float:

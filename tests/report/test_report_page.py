@@ -69,6 +69,22 @@ def by_name(store: RunStore, record: RunRecord) -> dict[str, MetricResult]:
 # --- content -------------------------------------------------------------------------------------------------------
 
 
+LICENCES = [
+    ("code MIT, data CC-BY-NC-4.0; for non-commercial use only", True, "restricted, so the verdict says it"),
+    ("code MIT, data CC0", False, "free"),
+]
+
+
+@pytest.mark.parametrize(("licence", "noted", "why"), LICENCES, ids=[row[-1] for row in LICENCES])
+def test_the_licence_of_a_benchmark_is_noted(
+    store: RunStore, tmp_path: Path, licence: str, noted: bool, why: str
+) -> None:
+    records = [run_of(store, name, config={"benchmark": {"licence": licence}}) for name in ("first", "second")]
+    for runs in (records[:1], records):
+        page = made(store, *runs, tmp_path=tmp_path)
+        assert page.text.count(f"Licence of the benchmark: {licence}.") == noted
+
+
 def test_report_of_one_run(store: RunStore, tmp_path: Path) -> None:
     record = run_of(store, "nightly")
     page = made(store, record, tmp_path=tmp_path)

@@ -247,6 +247,15 @@ def test_the_cache_is_bounded(workbench: Workbench) -> None:
     assert get("b", 50) == "abcblargelarge"
 
 
+def test_values_are_dropped_before_a_computation_that_needs_their_memory(workbench: Workbench) -> None:
+    kept: list[int] = []
+    for name in ("a", "b"):
+        workbench.cached((name,), lambda: 1, size=40)
+    assert workbench.cached(("c",), lambda: kept.append(workbench._cache.used), size=10, working=60) is None
+    assert kept == [40]  # a is dropped, since 80 and 60 are more than 100
+    assert workbench._cache.used == 50
+
+
 def test_a_value_is_computed_once(workbench: Workbench) -> None:
     started, release, calls = Event(), Event(), []
 

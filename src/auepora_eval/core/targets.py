@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..errors import BadValueError, did_you_mean
-from .types import TargetCategory
+from .grouping import group_pairs
+from .types import MetricResult, TargetCategory
 
 __all__ = ["TARGETS", "Target", "describe_target"]
 
@@ -162,6 +163,12 @@ _LISTED = (
 )  # fmt: skip
 TARGETS: dict[TargetCategory, Target] = {target.category: target for target in _LISTED}
 """The targets in the order of the survey."""
+
+
+def group_by_target(results: Iterable[MetricResult]) -> list[tuple[Target, list[MetricResult]]]:
+    """The targets that have results, in the order of the framework, each with its results."""
+    by_target = group_pairs((result.target, result) for result in results)
+    return [(target, by_target[category]) for category, target in TARGETS.items() if category in by_target]
 
 
 def describe_target(category: TargetCategory) -> Target:

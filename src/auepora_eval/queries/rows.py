@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,14 +11,20 @@ import numpy as np
 from ..compare.metrics import headline_order, planned_primary
 from ..core.types import TargetCategory
 from ..errors import BadValueError
+from ..io.codec import DocumentRow, SampleRow
 from ..store.runs import packed_queries
-from .columns import ANSWERS, MISSING, first_rank, output_state
+from ..store.texts import PackedOutput
+from .columns import ANSWERS, MISSING, RunColumns, ScoreColumn, first_rank, output_state
 from .filters import Condition, parse_name
 from .table import QueryTable
 
 _SHOWN_METRICS = 3
 _T = TargetCategory
 _SHOWN_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
+
+
+StoredQuery = tuple[SampleRow[DocumentRow], PackedOutput | None]
+"""A sample and the output of a run for it, as stored; ``None`` without an output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class QuerySide:
     """By metric, such as ``scored`` or ``skipped:no_gold``; empty if the run does not have the metric."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueryRow:
     """A query in the list."""
 
@@ -45,6 +51,8 @@ class QueryRow:
     """One for each run."""
     changes: dict[str, str]
     """By metric ``better``, ``worse`` or ``same`` from the first run to the last; empty if unknown."""
+    stored: list[StoredQuery | None]
+    """Sample and output in each run; ``None`` where the query is not in the dataset of the run."""
 
 
 def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort: str = "") -> list[str]:
@@ -66,37 +74,44 @@ def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort:
 
 def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) -> list[QueryRow]:
     """Some queries with their scores; only these are read from the store."""
-    questions = [""] * len(rows)
-    sides: list[list[QuerySide]] = [[] for _ in rows]
+    listed = [QueryRow(table.ids[row], "", [], {}, []) for row in rows]
     for number, run in enumerate(table.runs):
         positions = [table.position(number, row) for row in rows]
         found = packed_queries(run.store, run.record, [position for position in positions if position is not None])
         columns = {name: table.scores(name, number) for name in metrics}
-        for place, position in enumerate(positions):
-            if position is None:
-                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), dict.fromkeys(metrics, "")))
-                continue
-            sample, output = found[position]
-            questions[place] = questions[place] or sample.query
-            scores: dict[str, float | None] = dict.fromkeys(metrics)
-            outcomes = dict.fromkeys(metrics, "")
-            for name, column in columns.items():
-                if column is not None:
-                    scores[name], outcomes[name] = column.score_at(position)
-            has_gold = bool(run.samples.has_gold[position])
-            if run.record.repeats > 1 or table.match != "id":  # as in conditions: the first output that did not fail
-                rank, state = int(run.first_ranks(table.match)[position]), int(run.outputs.states[position])
-            else:
-                rank = first_rank(sample.relevant_docs or (), output) if output and output.error is None else 0
-                state = MISSING if output is None else output_state(output)
-            sides[place].append(QuerySide(ANSWERS[state], rank if has_gold else None, scores, outcomes))
-    listed = []
-    changes = [_change_words(table, name, rows) for name in metrics]
-    words = list(zip(*changes, strict=True)) or [()] * len(rows)
-    for place, row in enumerate(rows):
-        change = dict(zip(metrics, words[place], strict=True))
-        listed.append(QueryRow(table.ids[row], questions[place], sides[place], change))
+        for query, position in zip(listed, positions, strict=True):
+            stored = None if position is None else found[position]
+            query.stored.append(stored)
+            query.sides.append(_query_side(table, run, position, stored, columns))
+            query.question = query.question or ("" if stored is None else stored[0].query)
+    for name in metrics:
+        for query, word in zip(listed, _change_words(table, name, rows), strict=True):
+            query.changes[name] = word
     return listed
+
+
+def _query_side(
+    table: QueryTable,
+    run: RunColumns,
+    position: int | None,
+    stored: StoredQuery | None,
+    columns: Mapping[str, ScoreColumn | None],
+) -> QuerySide:
+    """A query in one run, given what is stored there and the scores of the run."""
+    if position is None or stored is None:
+        return QuerySide("", None, dict.fromkeys(columns), dict.fromkeys(columns, ""))
+    sample, output = stored
+    scores: dict[str, float | None] = dict.fromkeys(columns)
+    outcomes = dict.fromkeys(columns, "")
+    for name, column in columns.items():
+        if column is not None:
+            scores[name], outcomes[name] = column.score_at(position)
+    if run.record.repeats > 1 or table.match != "id":  # as in conditions: the first output that did not fail
+        rank, state = int(run.first_ranks(table.match)[position]), int(run.outputs.states[position])
+    else:
+        rank = first_rank(sample.relevant_docs or (), output) if output and output.error is None else 0
+        state = MISSING if output is None else output_state(output)
+    return QuerySide(ANSWERS[state], rank if run.samples.has_gold[position] else None, scores, outcomes)
 
 
 def _change_words(table: QueryTable, name: str, rows: Sequence[int]) -> list[str]:

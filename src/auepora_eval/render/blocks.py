@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
             """The SVG."""
 
 
+PartT = TypeVar("PartT")
 Tone = Literal["", "good", "bad", "open", "muted"]
 """The meaning of a text, shown as a colour; words or signs always say the same."""
 
@@ -79,31 +80,38 @@ class Table:
         return list(chain.from_iterable(group.rows for group in self.groups))
 
 
-def without_none(*blocks: Block | None) -> list[Block]:
-    """The blocks without ``None``."""
-    return [block for block in blocks if block is not None]
+def without_none(*parts: PartT | None) -> list[PartT]:
+    """The blocks or sections without ``None``."""
+    return [part for part in parts if part is not None]
 
 
 def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
-    named = [TableColumn(column) if isinstance(column, str) else column for column in columns]
-    return Table(named, [RowGroup(rows)], caption)
+    return Table([_named_column(column) for column in columns], [RowGroup(rows)], caption)
+
+
+def _named_column(column: TableColumn | str) -> TableColumn:
+    return TableColumn(column) if isinstance(column, str) else column
 
 
 def without_empty_columns(block: Table) -> Table:
     """The table without columns that have no text in any row; the first one stays."""
-    rows = block.rows
-    shown = [at for at in range(len(block.columns)) if at == 0 or any(row[at] != "" for row in rows)]
-    return select_columns(block, shown)
+    filled = {at for row in block.rows for at, cell in enumerate(row) if cell != ""}
+    return select_columns(block, sorted(filled | {0}))
 
 
 def select_columns(block: Table, places: Sequence[int]) -> Table:
     """The table with the columns at these places, in this order."""
+
     groups = []
     for group in block.groups:
-        rows: list[Row] = [[row[at] for at in places] for row in group.rows]
+        rows = [_cells_at(row, places) for row in group.rows]
         groups.append(replace(group, rows=rows))
     return replace(block, columns=[block.columns[at] for at in places], groups=groups)
+
+
+def _cells_at(row: Row, places: Sequence[int]) -> Row:
+    return [row[at] for at in places]
 
 
 def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:
@@ -113,7 +121,7 @@ def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:
     rows: list[Row] = []
     for group in block.groups:
         titles = [group.title, *[""] * len(group.rows)]
-        rows += [[title, *row] if grouped else row for title, row in zip(titles, group.rows, strict=False)]
+        rows += [[title, *row] for title, row in zip(titles, group.rows, strict=False)] if grouped else group.rows
     return headers, rows, [at + grouped for at, column in enumerate(block.columns) if column.number]
 
 

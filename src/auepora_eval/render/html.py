@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric as registered
 from ..core.results import Results, display_name
-from ..core.targets import TARGETS
+from ..core.targets import group_by_target
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from .blocks import Block, Figure, PageFragment, Report
@@ -138,7 +138,8 @@ def _display_text(value: Any) -> Any:
 def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
     """A text with parts between `backticks` as code; everything is escaped."""
     parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+    parts[1::2] = [Markup("<code>{}</code>").format(part) for part in parts[1::2]]
+    return Markup("").join(parts)
 
 
 def _with_break_points(text: str) -> Any:
@@ -236,11 +237,10 @@ SECONDS = "seconds"
 
 def interval_rows(results: Results) -> list[dict[str, Any]]:
     """The rows of ``interval_chart``: results by target, each with the range of its metric."""
-    order = list(TARGETS)
-    return [
-        {**result_row(result, display_name(result)), "group": TARGETS[result.target].title}
-        for result in sorted(results, key=lambda result: order.index(result.target))
-    ]
+    rows = []
+    for target, listed in group_by_target(results):
+        rows += [{**result_row(result, display_name(result)), "group": target.title} for result in listed]
+    return rows
 
 
 def result_row(result: MetricResult, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..core.results import (
     two_stage_details,
     two_stage_note,
 )
-from ..core.targets import TARGETS
+from ..core.targets import group_by_target
 from ..core.types import MetricResult
 from ..runtime.files import atomic_write, translate_write_errors
 from .blocks import Block, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
@@ -62,12 +62,12 @@ def results_markdown(results: Results) -> str:
 def results_blocks(results: Results) -> list[Block]:
     """The results by target, with intervals and coverage."""
     columns = [TableColumn("metric"), *_COLUMNS[:2], _CHANCE, *_COLUMNS[2:]]
-    rows = {
-        target: [row for result in results if result.target is target for row in _rows(result)] for target in TARGETS
-    }
-    groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
+    groups = []
+    for target, listed in group_by_target(results):
+        groups.append(RowGroup(list(chain.from_iterable(_rows(result) for result in listed)), target.title))
     blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
-    return [*blocks, *sequential_blocks(results), *two_stage_blocks(results), *controls_blocks(results)]
+    tests = _detail_blocks(results, sequential_details, sequential_test_blocks)
+    return [*blocks, *tests, *two_stage_blocks(results), *controls_blocks(results)]
 
 
 def _rows(result: MetricResult) -> list[Row]:
@@ -80,12 +80,10 @@ def _rows(result: MetricResult) -> list[Row]:
 def runs_table(results: Mapping[str, Results]) -> str:
     """The values and intervals of several runs in one table by target; metrics in the order of the first run."""
     by_name = [each.by_name for each in results.values()]
-    every = {result.name: result for each in results.values() for result in each}
-    groups = [
-        RowGroup(rows, entry.title)
-        for target, entry in TARGETS.items()
-        if (rows := [_run_row(result, by_name) for result in every.values() if result.target is target])
-    ]
+    every = {result.name: result for result in chain.from_iterable(results.values())}
+    groups = []
+    for target, listed in group_by_target(every.values()):
+        groups.append(RowGroup([_run_row(result, by_name) for result in listed], target.title))
     return blocks_text(_with_footnote(Table([TableColumn(name) for name in ("metric", *results)], groups)))
 
 
@@ -144,19 +142,14 @@ def _spread(result: MetricResult) -> str:
 # --- sequential tests: the verdict, its path over the looks, and how far the numbers go ------------------------------
 
 
-def sequential_blocks(results: Iterable[MetricResult]) -> list[Block]:
-    """The sequential test of each metric that was judged until a verdict."""
-    return _detail_blocks(results, sequential_details, sequential_test_blocks)
-
-
 def _detail_blocks(
     results: Iterable[MetricResult],
     details_of: Callable[[MetricResult], Mapping[str, Any] | None],
     blocks_of: Callable[[str, Mapping[str, Any]], list[Block]],
 ) -> list[Block]:
     """The blocks of each result that has such details."""
-    found = ((display_name(result), details_of(result)) for result in results)
-    return [block for name, details in found if details is not None for block in blocks_of(name, details)]
+    found = [(display_name(result), details_of(result)) for result in results]
+    return list(chain.from_iterable(blocks_of(name, details) for name, details in found if details is not None))
 
 
 def sequential_test_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
@@ -333,7 +326,7 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
         if controls.get("usable") is False:
             text = controls_warnings(result)[0]
             notes.append(Prose(f"{text[:1].upper()}{text[1:]}.", tone="bad"))
-        notes += [Prose(f"{text}.", tone="open") for text in drift_texts(result)]
+        notes += [Prose(f"{display_name(result)}: {drift_text(drift)}.", tone="open") for drift in controls.drift]
     if not groups:
         return notes
     columns = ("control items", "expected", "judged", "wrong", "error rate", "95 % interval", "not judged")
@@ -348,11 +341,6 @@ def _control_row(name: str, control: Mapping[str, Any]) -> Row:
     counts = [f"{control['n']}", f"{control['errors']}", number_text(control["rate"])]
     failed = str(control.get("num_failed") or "")
     return [name.replace("_", " "), control["expected"], *counts, interval_text(control["interval"]), failed]
-
-
-def drift_texts(result: MetricResult) -> list[str]:
-    """How the verdicts on control items differ from those of an earlier judge or prompt, a sentence per earlier one."""
-    return [f"{display_name(result)}: {drift_text(drift)}" for drift in result.details.controls.drift]
 
 
 def drift_text(drift: Mapping[str, Any]) -> str:
@@ -386,11 +374,8 @@ def slices_blocks(results: Results) -> list[list[Block]]:
 
 
 def _slice_blocks(results: Results, name: str) -> list[Block]:
-    groups = [
-        RowGroup([_slice_row(group, part) for group, part in parts.items()], display_name(result))
-        for result in results
-        if (parts := result.slices.get(name, {}))
-    ]
+    sliced = [(display_name(result), result.slices[name]) for result in results if result.slices.get(name)]
+    groups = [RowGroup(list(starmap(_slice_row, parts.items())), title) for title, parts in sliced]
     return _with_footnote(Table([TableColumn(name), *_COLUMNS], groups, grouped_by="metric"))
 
 
@@ -445,7 +430,7 @@ def results_csv(results: Iterable[MetricResult], *, raw: bool = False) -> str:
 def scores_csv(results: Results, *, raw: bool = False) -> str:
     """Every score of every sample, a column per metric; skipped and excluded scores are empty."""
     scored = [(result.name, list(result.scores)) for result in results if result.scores is not None]
-    rows = ([sample_id, *(column[at] for _, column in scored)] for at, sample_id in enumerate(results.sample_ids))
+    rows = zip(results.sample_ids, *(column for _, column in scored), strict=True)
     return csv_text([["sample_id", *(name for name, _ in scored)], *rows], raw=raw)
 
 

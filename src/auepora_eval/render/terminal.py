@@ -121,10 +121,16 @@ def _bullets(items: Iterable[str]) -> str:
 
 def _table(block: Table) -> str:
     headers, rows, right = table_rows(block)
-    cells = [[_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)] for row in rows]
+    cells = [_fitted_row(row) for row in rows]
     notes = list(chain.from_iterable(map(_notes, block.rows)))
     text = aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
     return "\n\n".join(filter(None, [_one_line(block.caption), text, "\n".join(notes)]))
+
+
+def _fitted_row(row: Sequence[Cell | str]) -> list[str]:
+    """The cells of a row, truncated where they are very long, except in the last column."""
+    texts = [_cell_text(cell) for cell in row]
+    return [*(cut_text(text, MAX_CELL_WIDTH) for text in texts[:-1]), *texts[-1:]]
 
 
 def _notes(row: Sequence[Cell | str]) -> Iterator[str]:
@@ -140,11 +146,6 @@ def _cell_text(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return _one_line(cell)
     return _one_line(f"{cell.sign} {cell.text}" if cell.sign else cell.text)
-
-
-def _fit_cell(text: str, *, last: bool) -> str:
-    """A cell, truncated where it is very long, except in the last column."""
-    return text if last else cut_text(text, MAX_CELL_WIDTH)
 
 
 def cut_text(text: str, width: int) -> str:

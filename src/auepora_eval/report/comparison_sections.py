@@ -153,6 +153,7 @@ def _points(compared: ComparedRuns) -> list[str]:
             points.append(f"{run.label}: {failed:,} of {pluralize(done, 'answer')} failed.")
         if run.record.status != "finished":
             points.append(f"{run.label} is {run.record.status.value}.")
+    points += dict.fromkeys(run.licence_note for run in compared.runs if run.licence_note)
     if compared.gates is not None:
         points.append(gates_summary(compared.gates, " of B"))
     return points

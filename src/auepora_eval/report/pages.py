@@ -20,7 +20,7 @@ from ..core.results import controls_warnings, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError
 from ..io.sample_sets import set_label
-from ..render.blocks import Report, ReportSection, ReportVerdict, Tone
+from ..render.blocks import Report, ReportSection, ReportVerdict, Tone, without_none
 from ..render.html import (
     describe_result,
     format_time,
@@ -120,6 +120,7 @@ def run_notes(run: StoredRun, gates: GateCheck) -> tuple[Tone, list[str]]:
         if result.details.controls.usable is False:
             tone = "bad"
             points.append(f"{controls_warnings(result)[0]}.")
+    points += [run.licence_note] if run.licence_note else []
     if gates is not None:
         points.append(gates_summary(gates))
     if isinstance(gates, str):
@@ -155,7 +156,7 @@ def answers_result(run: StoredRun) -> MetricResult | None:
 def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:
     """The sections of a run; those that would be empty are left out."""
     own = [gates_section(gates), scores_section(run)]
-    return _present([*own, *_common_sections([run], run.main_metric or None)])
+    return without_none(*own, *_common_sections([run], run.main_metric or None))
 
 
 def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[ReportSection | None]:
@@ -172,10 +173,6 @@ def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[Report
         cards_section(runs),
         provenance_section(runs),
     ]
-
-
-def _present(sections: Iterable[ReportSection | None]) -> list[ReportSection]:
-    return [section for section in sections if section is not None]
 
 
 # --- the report file -------------------------------------------------------------------------------------------------
@@ -277,7 +274,7 @@ def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | 
     main = None if compared.main is None else compared.main.name
     names = f"{records[1].name} against {records[0].name}" if len(runs) == 2 else f"{len(runs)} runs against each other"
     subtitle = "; ".join(f"{run.label} ({run.record.run_id}, {format_time(run.record.created_at)})" for run in runs)
-    present = _present([*comparison_sections(compared), runs_scores_section(runs), *_common_sections(runs, main)])
+    present = without_none(*comparison_sections(compared), runs_scores_section(runs), *_common_sections(runs, main))
     report = Report(title or names, subtitle, comparison_verdict(compared), present, made)
     per_query = {} if compared.report is None else {runs[1].record.run_id: compared.report.per_query}
     return ReportContent(report, runs, main, per_query)

@@ -7,14 +7,14 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank_metrics
-from ..compare.pairing import MetricMeta, lookup_metric
+from ..compare.pairing import MetricMeta, T, lookup_metric
 from ..compare.sweeps import sweep_text
 from ..core.grouping import group_pairs
 from ..core.metrics_base import sample_clusters
@@ -127,13 +127,27 @@ class StoredRun:
         sentence = found.sentence() if resolved else f"gold is matched {found.label}"
         return [note for note in (sentence, *found.warnings()) if match != "id" or note != sentence]
 
+    @property
+    def licence_note(self) -> str:
+        """The licence of the benchmark that it answered, where that is for non-commercial use only."""
+        benchmark = self.record.config.get("benchmark")
+        licence = str(benchmark.get("licence")) if isinstance(benchmark, Mapping) else ""
+        return f"Licence of the benchmark: {licence}." if "non-commercial" in licence else ""
+
     def pairs(self, *, texts: bool = False) -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
         """Read the samples with the outputs of the first repeat; ``None`` where one is missing."""
         samples = iter_samples(self.store, self.record.run_id) if texts else self.samples
         return zip(samples, aligned_outputs(self.store, self.record.run_id, texts=texts), strict=True)
 
+    def keep(self, name: str, read: Callable[[], T]) -> T:
+        """What takes a pass over all outputs; a run whose values are cached returns it without another one."""
+        return read()
+
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
+        return self.keep("summary", self._read_summary)
+
+    def _read_summary(self) -> tuple[list[str], dict[str, Floats], int]:
         """Errors, timings and depth, from one pass over all outputs."""
         errors: list[str] = []
         seconds: dict[str, array[float]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from ..core.results import (
     sequential_details,
 )
 from ..core.scores import Scores, Status
-from ..core.targets import TARGETS
+from ..core.targets import group_by_target
 from ..core.types import STARTED, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import AueporaError
@@ -46,6 +46,7 @@ from ..render.blocks import (
     Table,
     TableColumn,
     simple_table,
+    without_none,
 )
 from ..render.html import interval_ends, interval_text, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
@@ -80,14 +81,9 @@ def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
     judged_by_panel = any(panel_note(result) for result in run.results)
-    for target, entry in TARGETS.items():
-        rows: list[Row] = [
-            [*_score_row(run, result), *([panel_note(result)] if judged_by_panel else [])]
-            for result in run.results
-            if result.target is target
-        ]
-        if rows:
-            groups.append(RowGroup(rows, entry.title, entry.question))
+    for target, results in group_by_target(run.results):
+        rows = [_score_row(run, result, judged_by_panel) for result in results]
+        groups.append(RowGroup(rows, target.title, target.question))
     columns = [
         TableColumn("metric"),
         TableColumn("value", number=True),
@@ -99,7 +95,7 @@ def scores_table(run: StoredRun) -> Table:
     return Table(columns, groups)
 
 
-def _score_row(run: StoredRun, result: MetricResult) -> Row:
+def _score_row(run: StoredRun, result: MetricResult, judged_by_panel: bool) -> Row:
     definition = run.definitions[result.name]
     low, high = definition.range
     details = result.details
@@ -121,6 +117,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             "; ".join(line for line in coverage_lines(result) if line != panel_note(result)),
             note=alternative_values(result),
         ),
+        *([panel_note(result)] if judged_by_panel else []),
     ]
 
 
@@ -320,7 +317,8 @@ def _looks_figure(name: str, test: Mapping[str, Any], units: int | None) -> Figu
 def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """A small histogram per metric, with several runs stacked; metrics with constant scores are only listed."""
     figures, same = [], []
-    for name in dict.fromkeys(result.name for run in runs for result in run.results if result.target is not LATENCY):
+    results = chain.from_iterable(run.results for run in runs)
+    for name in dict.fromkeys(result.name for result in results if result.target is not LATENCY):
         scores_by_run = {run: values for run in runs if len(values := _scores(run, name))}
         every = np.concatenate([np.zeros(0), *scores_by_run.values()])
         if len(every) and every.min() == every.max():
@@ -436,6 +434,11 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     another way to match gold than that of the run.
     """
     by_span = hits_by_span(run) if by_span is None else by_span
+    match = plan_conventions(run.record).match if match is None else match
+    return run.keep(f"curves {by_span} {match}", partial(_compute_curves, run, by_span, match))
+
+
+def _compute_curves(run: StoredRun, by_span: bool, match: Match) -> RetrievalCurves:
     depth = run.depth
     if depth < 1 or not any(sample.relevant_docs for sample in run.samples):
         return RetrievalCurves()
@@ -446,7 +449,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     families = _BY_SPAN if by_span else _BY_ID
     specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
     rules = plan_conventions(run.record)
-    if match is not None and rules.name not in ID_PRESETS:
+    if rules.name not in ID_PRESETS:
         rules = replace(rules, match=match)
     pairs = run.pairs(texts=rules.match in TEXT_MATCHES)
     try:
@@ -549,8 +552,7 @@ _TITLES = {
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
-    sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
-    return [section for section in sections if section is not None]
+    return without_none(_curves_section(run_curves), _quality_section(run_curves, answers))
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from ..compare.match import coarsest, matched_result
@@ -73,8 +74,7 @@ class _PlotRequest:
     @property
     def pair(self) -> tuple[str, str]:
         """The names of two runs."""
-        first, second = self.names
-        return first, second
+        return self.names[0], self.names[1]
 
     def results(self) -> dict[str, Results]:
         """Results by run, restricted to the named metrics, if any."""
@@ -186,7 +186,7 @@ def _latency(request: _PlotRequest) -> Chart:
         name: StoredRun(request.store, record).timings
         for name, record in zip(request.names, request.records, strict=True)
     }
-    known = dict.fromkeys(name for each in timings.values() for name in each)
+    known = dict.fromkeys(chain.from_iterable(timings.values()))
     if metric_name is None:
         metric_name = next((name for name in (*_TOTAL_TIMINGS, *known) if name in known), None)
     if metric_name is None:
@@ -278,7 +278,7 @@ def _noise(request: _PlotRequest) -> Chart:
         if other.get("sweep") == perturbation["sweep"] and "level" in other:
             levels.setdefault(other["level"], request.store.results(record.run_id))
     ordered = [level for level in perturbation["levels"] if level in levels]
-    every = {result.name: result for level in ordered for result in levels[level]}
+    every = {result.name: result for result in chain.from_iterable(levels[level] for level in ordered)}
     for metric_name in request.metrics:
         if metric_name not in every:
             raise UnknownMetricError(metric_name, every)

@@ -215,15 +215,12 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
         "histories": [
             (batch.name, f"{batch.title}, {PURPOSES[batch.purpose].title}")
             for batch in batches
-            if batch.purpose in ("calibrate", "compare") and _has_entries(batch.journal)
+            if batch.purpose in ("calibrate", "compare")
+            and batch.journal.exists()
+            and batch.journal.stat().st_size > len(LabelJournal.header()) + 1  # it has entries
         ],
         "shown_parts": SHOWN_PARTS[:2] if form.purpose == "compare" else SHOWN_PARTS,
     }
-
-
-def _has_entries(journal: Path) -> bool:
-    """Whether a journal has more than its header."""
-    return journal.exists() and journal.stat().st_size > len(LabelJournal.header()) + 1
 
 
 def _strata(store: RunStore, record: RunRecord) -> list[str]:
@@ -676,7 +673,7 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
         labels = [
             {
                 "annotator": label.annotator,
-                "run": names[label.run][0] if label.run in names else "",
+                "run": names.get(label.run or "", ("", ""))[0],
                 "label": _label_word(view.batch, format_label(label)),
                 "is_adjudicated": label.adjudicated,
                 "comment": label.comment,

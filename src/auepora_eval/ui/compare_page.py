@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -44,6 +44,7 @@ from ..render.blocks import (
     Table,
     Tone,
     without_empty_columns,
+    without_none,
 )
 from ..render.html import pluralize
 from ..report.comparison_sections import (
@@ -73,7 +74,7 @@ from .compare_card import comparison_card, gold_fact, leaderboard_card
 from .page_request import Fields, PageRequest, page_route
 from .run_page import report_response
 from .run_rows import derivation_url
-from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
+from .workbench import WORKING_BYTES, T, Workbench, make_url, recorded_response, render_blocks, render_template
 
 LARGE = 20_000
 """Runs with more queries take long to compare."""
@@ -115,7 +116,7 @@ class ComparisonRequest:
         if adjust not in adjustments(len(found)):
             allowed = ", ".join(adjustments(len(found)))
             raise BadValueError(f"adjust is '{adjust}'; allowed for {len(found)} runs: {allowed}")
-        delta = tuple(text for value in params.getlist("delta") for text in value.split())
+        delta = tuple(" ".join(params.getlist("delta")).split())
         parse_margin(delta)
         filters = {name: params.getlist(name) for name in FILTERS if name in params}
         return cls(
@@ -199,8 +200,8 @@ class ComparisonRequest:
     def command(self) -> str:
         """The command that prints the same comparison."""
         words = ["auepora", "compare", *self.runs]
-        words += [word for name in self.primary for word in ("--primary", name)]
-        words += [word for text in self.delta for word in ("--delta", text)]
+        words += chain.from_iterable(("--primary", name) for name in self.primary)
+        words += chain.from_iterable(("--delta", text) for text in self.delta)
         words += [] if self.adjust == "max-t" else ["--adjust", self.adjust]
         words += ["--other-dataset"] if self.other_dataset else []
         return shlex.join([*words, "--store", self.workbench.label])
@@ -216,10 +217,13 @@ class ComparisonRequest:
         """The options, as a part of cache keys."""
         return self.primary, self.delta, self.adjust, self.other_dataset
 
-    def cached(self, key: tuple[Any, ...], build: Callable[[], T], size: int | Callable[[T], int]) -> T:
-        """A value of these runs, cached while they do not change."""
+    def cached(
+        self, key: tuple[Any, ...], build: Callable[[], T], size: int | Callable[[T], int], *, is_large: bool = False
+    ) -> T:
+        """A value of these runs, cached while they do not change; ``is_large`` where it is built from all outputs."""
         versions = tuple((record.run_id, self.workbench.version(record)) for record in self.records)
-        return self.workbench.cached((self.runs[0], versions, *key), build, size=size)
+        working = WORKING_BYTES * sum(record.num_samples for record in self.records) if is_large else 0
+        return self.workbench.cached((self.runs[0], versions, *key), build, size=size, working=working)
 
 
 def adjustments(runs: int) -> tuple[str, ...]:
@@ -254,7 +258,7 @@ class ComparisonContent:
 
 def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
     """The comparison, cached while the runs do not change."""
-    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), 200_000)
+    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), 200_000, is_large=True)
 
 
 def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:
@@ -446,12 +450,6 @@ def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any
     return {"content": content, "card": card, "leaders": leaders, "fact": fact, "blocks": blocks, "metric": metric}
 
 
-def _details_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
-    """The forest, tables with p-values and notes behind the card."""
-    content = compare_runs_of(chosen)
-    return {"blocks": _cached_html(chosen, "details", lambda: difference_blocks(chosen, content))}
-
-
 def _cached_html(chosen: ComparisonRequest, name: str, build: Callable[[], Sequence[Block]]) -> Markup:
     """Blocks as HTML, cached while the runs do not change."""
     return chosen.cached(("html", name, *chosen.key), lambda: render_blocks(build()), len)
@@ -462,9 +460,14 @@ def section(request: PageRequest) -> Response:
     chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
     if len(chosen.records) < 2:
         raise BadValueError("give two runs or more, as run=A&run=B")
-    if name not in PARTS or (name in PAIR_PARTS and not chosen.is_pair):
+    if name not in ("summary", "details", *SECTIONS) or (name in PAIR_PARTS and not chosen.is_pair):
         raise HTTPException(404, f"a comparison of {len(chosen.records)} runs has no section '{name}'")
-    context = PARTS[name](chosen, request.parameters)
+    if name == "summary":
+        context = _summary_context(chosen, request.parameters)
+    elif name == "details":  # the forest, tables with p-values and notes behind the card
+        context = {"blocks": _cached_html(chosen, name, lambda: difference_blocks(chosen, compare_runs_of(chosen)))}
+    else:
+        context = {"blocks": _cached_html(chosen, name, lambda: _section_blocks(SECTIONS[name][1](chosen)))}
     return render_template(request, "compare_parts.html", part=name, chosen=chosen, **context)
 
 
@@ -476,16 +479,10 @@ def record_comparison(request: PageRequest) -> Response:
     return recorded_response(None if recorded is None else recorded.register)
 
 
-def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict[str, Any]:
-    build = SECTIONS[name][1]
-    return {"blocks": _cached_html(chosen, name, lambda: _section_blocks(build(chosen)))}
-
-
 def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
-    found = [section for section in sections if section is not None]
-    blocks = [
-        block for section in found for block in (*([Prose(section.lead)] if section.lead else []), *section.blocks)
-    ]
+    blocks: list[Block] = []
+    for section in without_none(*sections):
+        blocks += [*([Prose(section.lead)] if section.lead else []), *section.blocks]
     return blocks or [Prose("These runs have nothing to show here.", tone="muted")]
 
 
@@ -513,12 +510,6 @@ SECTIONS: Mapping[str, tuple[str, Callable[[ComparisonRequest], Sequence[ReportS
     "provenance": ("Provenance", lambda chosen: [provenance_section(chosen.stored)]),
 }
 """The further sections of the report: title and builder, by name."""
-PARTS: Mapping[str, Callable[[ComparisonRequest, Fields], Mapping[str, Any]]] = {
-    "summary": _summary_context,
-    "details": _details_context,
-    **{name: partial(_section_context, name=name) for name in SECTIONS},
-}
-"""The parts of the page that are loaded as fragments, by name."""
 PAIR_PARTS = ("wins", "split")
 """Parts that two runs have, and several have not."""
 

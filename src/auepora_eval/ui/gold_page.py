@@ -32,7 +32,7 @@ from ..labels.names import MAX_NAME, MAX_TEXT
 from ..queries.view import GoldMarks
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
-from ..render.tables import format_value
+from ..render.tables import format_value, number_text
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
 from .numbers import metric_number
@@ -392,7 +392,7 @@ def _effect_sentence(name: str, effect: RunEffect, found: ResultSummaries) -> st
     if not changed:
         return f"{name}: no value changes"
     first = changed[0]
-    values = " → ".join("n/a" if value is None else format_value(value) for value in (first.old, first.new))
+    values = " → ".join([number_text(first.old), number_text(first.new)])
     counts = f"{pluralize(len(changed), 'value')} of {len(effect.metrics)}"
     return f"{name}: {counts} change, {found.label(first.name)} {values}"
 
@@ -422,7 +422,7 @@ def _in_order(effect: RunEffect, found: ResultSummaries) -> list[MetricEffect]:
 
 
 def _effect_row(effect: MetricEffect, label: str) -> Row:
-    old, new = (("n/a" if value is None else format_value(value)) for value in (effect.old, effect.new))
+    old, new = number_text(effect.old), number_text(effect.new)
     if effect.status != "computed":
         status = "needs judging again" if effect.status == "needs judging" else "not computed"
         return [label, old, Cell(status, "open", "!", note=effect.why), "", ""]
@@ -457,7 +457,7 @@ def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
                 summary.name,
                 summary.signature or "",
                 summary.details.corrections.get("value_before"),
-                summary.value if summary.defined else None,
+                summary.known_value,
             )
             for summary in result_summaries(workbench.store, record.run_id)
             if summary.details.corrections

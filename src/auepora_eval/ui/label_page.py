@@ -289,14 +289,11 @@ def item_page(request: PageRequest) -> Response:
     fields = request.parameters
     try:
         found = LabelRequest.of(request, fields)
-    except HTTPException as error:
-        if error.status_code != 400 or fields.get("fragment"):
+    except (ConflictError, HTTPException) as error:
+        if fields.get("fragment") or (isinstance(error, HTTPException) and error.status_code != 400):
             raise
-        return show_start(request, fields.get("as", "")[:MAX_NAME], str(error.detail))
-    except ConflictError as error:
-        if fields.get("fragment"):
-            raise
-        return show_start(request, fields.get("as", "")[:MAX_NAME], str(error).capitalize() + ".")
+        message = error.detail if isinstance(error, HTTPException) else f"{str(error).capitalize()}."
+        return show_start(request, fields.get("as", "")[:MAX_NAME], message)
     return show_item(request, found, found.number)
 
 

@@ -295,16 +295,16 @@ def _judging_values(judging: Mapping[str, Any]) -> Iterator[ProgressValue]:
     yield ProgressValue("judgements", "Judgements", f"{total['judgements']:,}", requested + cached)
     failed = total["failed"]
     yield ProgressValue("judge_failures", "Failed judgements", f"{sum(failed.values()):,}", _reasons_text(failed))
-    yield _spent_value("calls", "Judge calls", total["calls"], spent, caps, "{:,}")
+    yield _spent_value("calls", "Judge calls", total["calls"], spent=spent, caps=caps, form="{:,}")
     tokens = total["prompt_tokens"] + total["completion_tokens"]
     if tokens or "tokens" in caps:
-        yield _spent_value("tokens", "Judge tokens", tokens, spent, caps, "{:,}")
+        yield _spent_value("tokens", "Judge tokens", tokens, spent=spent, caps=caps, form="{:,}")
     if total["cost"] is not None or "cost" in caps:
-        yield _spent_value("cost", "Judge cost", total["cost"] or 0.0, spent, caps, "{:.4g}")
+        yield _spent_value("cost", "Judge cost", total["cost"] or 0.0, spent=spent, caps=caps, form="{:.4g}")
 
 
 def _spent_value(
-    key: str, name: str, used: float, spent: Mapping[str, float], caps: Mapping[str, float], form: str
+    key: str, name: str, used: float, *, spent: Mapping[str, float], caps: Mapping[str, float], form: str
 ) -> ProgressValue:
     """What was used; where it is capped, what counts against the cap."""
     cap = caps.get(key)

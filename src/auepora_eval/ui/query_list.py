@@ -35,7 +35,7 @@ from ..store.records import RunRecord
 from .difference_strip import difference_strip, replace_change
 from .numbers import with_minus
 from .page_request import Fields, PageRequest, page_route
-from .reading import DOTS, first_cut_off, read_documents, read_rows
+from .reading import DOTS, first_cut_off, read_documents, read_row
 from .workbench import Workbench, find_position, make_url, render_template
 
 SIZES = (12, 8, 50, 200)
@@ -139,21 +139,8 @@ class ListCell:
     """Read to users of a screen reader after the text."""
 
 
-def _strip(page: QueryListPage) -> dict[str, Any] | None:
-    name = next(iter(page.metrics), "")
-    if len(page.records) < 2 or not name:
-        return None
-
-    def url(conditions: Sequence[Condition]) -> str:
-        return page.url(replace_change(page.filter, name, conditions))
-
-    return difference_strip(page.table, name, page.rows, url, higher_is_better=page.is_higher_better(name))
-
-
 class QueryListPage:
     """What one address of the list shows."""
-
-    strip = cached_property(_strip)
 
     def __init__(self, request: PageRequest, params: Fields) -> None:
         self.workbench = request.workbench
@@ -316,6 +303,18 @@ class QueryListPage:
             found.append((self.filter.sort, self.filter.sort))
         return found
 
+    @cached_property
+    def strip(self) -> dict[str, Any] | None:
+        """The differences of two runs by the first metric."""
+        name = next(iter(self.metrics), "")
+        if len(self.records) < 2 or not name:
+            return None
+
+        def url(conditions: Sequence[Condition]) -> str:
+            return self.url(replace_change(self.filter, name, conditions))
+
+        return difference_strip(self.table, name, self.rows, url, higher_is_better=self.is_higher_better(name))
+
     def is_higher_better(self, name: str) -> bool:
         """Whether a higher score of a metric is better."""
         column = self.table.last_scores(name)
@@ -323,7 +322,7 @@ class QueryListPage:
 
     # --- the table ---
 
-    @property
+    @cached_property
     def score_columns(self) -> list[dict[str, str]]:
         """What the order may be by a score: the difference of two runs, else the score."""
         found = []
@@ -333,7 +332,7 @@ class QueryListPage:
             found.append(self.column(self.table.metric_labels[name], key, worst_low=self.is_higher_better(name)))
         return found
 
-    @property
+    @cached_property
     def cut_off(self) -> int | None:
         """The rank at which the dots are divided."""
         found = first_cut_off(self.table.runs)
@@ -355,20 +354,16 @@ class QueryListPage:
         base = make_url("/query", run=self.runs)
         parts = make_url("/queries/documents", run=self.runs)
         further = f"&{self.encode()}".rstrip("&")
-        places, labels = [], self.table.metric_labels
-        for number in numbers:
-            own = [self.table.position(run, number) for run in range(len(self.records))]
-            places.append(own)
         found = []
-        for row, read in zip(rows, read_rows(self.table.runs, rows, places), strict=True):
+        for row in rows:
             key = urlencode({"id": row.sample_id}, errors="replace")
             found.append(
                 {
                     "row": row,
-                    "read": read,
+                    "read": read_row(row),
                     "url": UncutText(f"{base}&{key}{further}"),
                     "documents": UncutText(f"{parts}&{key}"),
-                    "scores": list(self._scores(row, labels)),
+                    "scores": list(self._scores(row, self.table.metric_labels)),
                 }
             )
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from ..compare.match import coarsest
@@ -261,7 +262,7 @@ class QueryScore:
 
 def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) -> list[QueryScore]:
     """The scores of the sample; ``before`` are those of each run before corrections of the gold."""
-    names = dict.fromkeys(name for run in runs for name in run.columns.results)
+    names = dict.fromkeys(chain.from_iterable(run.columns.results for run in runs))
     rows = []
     for name in names:
         columns = [run.scores(name) for run in runs]

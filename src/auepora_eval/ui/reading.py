@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
+from itertools import chain
 from typing import Any
 
 from ..core.types import Document, UnknownRanking
@@ -18,11 +19,10 @@ from ..queries.marked_texts import (
     reference_marks,
     split_marks,
 )
-from ..queries.rows import QueryRow, QuerySide
+from ..queries.rows import QueryRow, QuerySide, StoredQuery
 from ..queries.view import GoldMarks
 from ..store.records import plan_conventions
-from ..store.runs import packed_queries, sample_at
-from ..store.texts import PackedOutput
+from ..store.runs import sample_at
 from ..text.refusal import built_in_patterns, is_refusal
 from .workbench import stored_output
 
@@ -53,42 +53,23 @@ def mark_words(text: str, words: Set[str], further: Sequence[Mark] = ()) -> list
 
 def first_cut_off(runs: Sequence[RunColumns]) -> int | None:
     """The smallest cut-off of a metric of the runs, at which the ranks are divided."""
-    found = [int(match[1]) for run in runs for name in run.results if (match := _CUT_OFF.search(name))]
-    primary = [str(name) for run in runs for name in run.record.plan.get("primary") or ()]
-    chosen = [int(match[1]) for name in primary if (match := _CUT_OFF.search(name))]
-    return next(iter(chosen), min(found, default=None))
+    primary = chain.from_iterable(run.record.plan.get("primary") or () for run in runs)
+    chosen = _CUT_OFF.findall(" ".join([str(name) for name in primary]))
+    found = [int(text) for text in _CUT_OFF.findall(" ".join(chain.from_iterable(run.results for run in runs)))]
+    return int(chosen[0]) if chosen else min(found, default=None)
 
 
-def read_rows(
-    runs: Sequence[RunColumns], rows: Sequence[QueryRow], places: Sequence[Sequence[int | None]]
-) -> list[dict[str, Any]]:
-    """The texts of some queries in one run or in two; ``places`` are their positions in each run."""
-    stored = []
-    for number, run in enumerate(runs):
-        positions = [own[number] for own in places]
-        stored.append(
-            packed_queries(run.store, run.record, [position for position in positions if position is not None])
-        )
-    found = []
-    for row, own in zip(rows, places, strict=True):
-        packed = [None if position is None else stored[number][position] for number, position in enumerate(own)]
-        found.append(_read_row(row, packed))
-    return found
-
-
-Packed = tuple[SampleRow[DocumentRow], PackedOutput | None] | None
-
-
-def _read_row(row: QueryRow, packed: Sequence[Packed]) -> dict[str, Any]:
-    sample = next(pair[0] for pair in packed if pair is not None)
+def read_row(row: QueryRow) -> dict[str, Any]:
+    """The texts of a query in one run or in two."""
+    sample = next(stored[0] for stored in row.stored if stored is not None)
     reference = shorten_text(" / ".join(_references(sample)[:3]))
     words = content_words(reference)
-    texts = [shorten_text(_answer_text(pair)) for pair in packed]
+    texts = [shorten_text(_answer_text(stored)) for stored in row.stored]
     changed = difference_marks(texts)
     sides = []
-    for number, (pair, side, text) in enumerate(zip(packed, row.sides, texts, strict=True)):
+    for number, (stored, side, text) in enumerate(zip(row.stored, row.sides, texts, strict=True)):
         parts = mark_words(text, words, changed[number])
-        sides.append(_side(pair, side, parts, "AB"[number] if len(packed) > 1 else ""))
+        sides.append(_side(stored, side, parts, "AB"[number] if len(row.sides) > 1 else ""))
     labels = [str(value) for value in sample.labels.values()][:4]
     return {"question": shorten_text(sample.query), "reference": reference, "labels": labels, "sides": sides}
 
@@ -99,17 +80,17 @@ def _references(sample: SampleRow[DocumentRow]) -> list[str]:
     return list(dict.fromkeys(reference for reference in (text, *sample.reference_answers) if reference))
 
 
-def _answer_text(packed: Packed) -> str:
-    output = None if packed is None else packed[1]
+def _answer_text(stored: StoredQuery | None) -> str:
+    output = None if stored is None else stored[1]
     return "" if output is None or output.error is not None else output.answer or ""
 
 
-def _side(packed: Packed, side: QuerySide, answer: Sequence[TextPart], letter: str) -> dict[str, Any]:
+def _side(stored: StoredQuery | None, side: QuerySide, answer: Sequence[TextPart], letter: str) -> dict[str, Any]:
     """What one run did with a query; ``problem`` says why there is no answer."""
     shown: dict[str, Any] = {"letter": letter, "answer": (), "is_refusal": False, "has_ranking": False}
-    output = None if packed is None else packed[1]
-    if packed is None or output is None:
-        return shown | {"problem": "not in the dataset" if packed is None else "no output"}
+    sample, output = (None, None) if stored is None else stored
+    if sample is None or output is None:
+        return shown | {"problem": "not in the dataset" if sample is None else "no output"}
     if output.error is not None:
         return shown | {"problem": f"failed: {shorten_text(output.error)}"}
     problem = "no answer was asked for" if output.answer is None else "" if answer else "empty answer"
@@ -118,7 +99,7 @@ def _side(packed: Packed, side: QuerySide, answer: Sequence[TextPart], letter: s
     shown |= {"answer": answer, "problem": problem, "is_refusal": is_declined and bool(answer)}
     if output.ranking_unknown or side.rank is None:
         return shown
-    gold = gold_ids(packed[0].relevant_docs or ())
+    gold = gold_ids(sample.relevant_docs or ())
     ranks = {output.ids.index(doc_id) + 1 for doc_id in gold.intersection(output.ids)}
     ranks.update([side.rank] if side.rank else [])
     words = _rank_words(sorted(ranks), len(output.ids))

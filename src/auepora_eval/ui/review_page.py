@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ..calibration.calibrate import judge_disagreements
 from ..calibration.scores import load_run_scores
+from ..core.grouping import group_pairs
 from ..core.results import display_name, metric_labels
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
@@ -69,8 +70,7 @@ class ReviewList:
 
     @property
     def _params(self) -> dict[str, list[str]]:
-        fields = self.filter.to_params()
-        return {name: [value for key, value in fields if key == name] for name in ("q", "where", "sort")}
+        return group_pairs(self.filter.to_params())
 
 
 def failed_lists(table: QueryTable) -> list[ReviewList]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -57,7 +58,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> dict[str,
     if result is None:
         return None
     counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
-    grouped = {cause for causes in CAUSE_GROUPS.values() for cause in causes}
+    grouped = set(chain.from_iterable(CAUSE_GROUPS.values()))
     parts = CAUSE_GROUPS | {cause.replace("_", "-"): (cause,) for cause in counts if cause not in grouped}
     first = next(result.name for result in run.results if result.details.causes)
     name = "" if first == result.name else result.name

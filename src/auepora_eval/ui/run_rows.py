@@ -8,7 +8,7 @@ from typing import Any
 
 from ..compare.metrics import rank_metrics
 from ..core.results import display_name
-from ..core.targets import TARGETS, Target
+from ..core.targets import Target, group_by_target
 from ..core.types import MetricResult, TargetCategory
 from ..queries.filters import Condition
 from ..render.html import interval_text, value_text
@@ -56,9 +56,8 @@ def condition_link(record: RunRecord, text: str, condition: str = "", note: str 
 def score_groups(run: StoredRun) -> list[tuple[Target, list[dict[str, Any]]]]:
     """The targets with metrics of a run, in the order of the report, each with its metrics as rows."""
     groups = []
-    for target, entry in TARGETS.items():
-        if rows := [metric_row(run, result) for result in run.results if result.target is target]:
-            groups.append((entry, rows))
+    for target, results in group_by_target(run.results):
+        groups.append((target, [metric_row(run, result) for result in results]))
     return groups
 
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -266,7 +267,7 @@ def default_metrics(records: Sequence[RunRecord], results: Mapping[str, ResultSu
         return list(primary.most_common(1)[0][0])[:MAX_METRICS]
     mains = Counter(main for record in records if (main := results[record.run_id].main))
     names = [name for name, _ in mains.most_common(MAX_METRICS)]
-    counts = Counter(name for record in records for name in dict.fromkeys(results[record.run_id].ranked))
+    counts = Counter(chain.from_iterable(dict.fromkeys(results[record.run_id].ranked) for record in records))
     return list(dict.fromkeys([*names, *(name for name, _ in counts.most_common())]))[: MAX_METRICS - 1]
 
 
@@ -293,7 +294,7 @@ class RunTable:
             row = RunRow(record, results[record.run_id], counts[record.run_id], is_baseline=is_baseline)
             self.rows.append(row)
         self.settings = varied_settings(listed)
-        self.metrics = Counter(name for record in listed for name in results[record.run_id].by_name)
+        self.metrics = Counter(chain.from_iterable(results[record.run_id].by_name for record in listed))
         self.primary = default_metrics(listed, results)
         self.labels = metric_labels(*[results[record.run_id].by_name.values() for record in listed])
         self.columns = self._columns(run_filter)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from ..core.results import display_name, sequential_details, two_stage_details
+from ..core.results import display_name
 from ..core.types import TargetCategory
 from ..queries.filters import Condition
-from ..render.blocks import Figure, ReportSection
+from ..render.blocks import Figure, ReportSection, without_none
 from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas
 from ..render.html import MEDIUM, NARROW, ChartRenderer
@@ -47,83 +48,6 @@ from .workbench import Workbench, make_url, render_template, run_url
 MAX_GROUPS = 30
 """The number of groups of a slice that are offered as filters."""
 
-# --- sections of the report ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PageSection:
-    """A section of the page that is built from the sections of the report."""
-
-    title: str
-    build: Callable[[StoredRun], Sequence[ReportSection | None]]
-    """Builds the section; sections that share their work are built together, by the same function."""
-    is_present: Callable[[StoredRun], bool]
-    empty: str = "There is nothing to show."
-
-
-def _retrieval(run: StoredRun) -> list[ReportSection]:
-    return retrieval_sections([run], answers_result(run))
-
-
-def _has_answers(run: StoredRun) -> bool:
-    return run.counts[0] > 0
-
-
-def _has_results(run: StoredRun) -> bool:
-    return bool(run.results)
-
-
-def _has_scores(run: StoredRun) -> bool:
-    return any(result.target is not TargetCategory.LATENCY for result in run.results)
-
-
-NO_RANKINGS = "There are no gold documents, or no rankings, so there is nothing to compute."
-SECTIONS = {
-    "gates": PageSection(
-        "Gates",
-        lambda run: [gates_section(check_stored_gates(run))],
-        lambda run: bool(run.record.plan.get("gates") and run.results),
-    ),
-    "sequential": PageSection(
-        "Judged until a verdict",
-        lambda run: [sequential_section([run])],
-        lambda run: any(sequential_details(result) for result in run.results),
-    ),
-    "two-stage": PageSection(
-        "Two-stage judging",
-        lambda run: [two_stage_section([run])],
-        lambda run: any(two_stage_details(result) for result in run.results),
-    ),
-    "curves": PageSection("Retrieval over k", _retrieval, _has_answers, NO_RANKINGS),
-    "quality": PageSection(
-        "Answers by retrieval rank",
-        _retrieval,
-        lambda run: _has_answers(run) and answers_result(run) is not None,
-        NO_RANKINGS,
-    ),
-    "slices": PageSection(
-        "Slices",
-        lambda run: [slices_section([run], run.main_metric or None)],
-        lambda run: any(result.slices for result in run.results),
-    ),
-    "distributions": PageSection(
-        "Distributions",
-        lambda run: [distributions_section([run])],
-        _has_scores,
-        "No metric has a score per query.",
-    ),
-    "latency": PageSection(
-        "Latency", lambda run: [latency_section([run])], _has_answers, "The outputs of this run have no timings."
-    ),
-    "failures": PageSection(
-        "Failures by cause", lambda run: [failures_section([run])], lambda run: _has_answers(run) or bool(run.results)
-    ),
-    "judges": PageSection("Judges", lambda run: [judges_section([run])], lambda run: bool(run.record.usage)),
-    "cards": PageSection("What the numbers are", lambda run: [cards_section([run])], _has_results),
-    "provenance": PageSection("Provenance", lambda run: [provenance_section([run])], lambda run: True),
-}
-
-
 # --- tabs ------------------------------------------------------------------------------------------------------------
 
 
@@ -132,14 +56,10 @@ class RunTab:
     """A part of the page: sections of the report, unless it has a template of its own."""
 
     title: str
-    sections: Sequence[str] = ()
+    build: Callable[[StoredRun], Iterable[ReportSection | None]] = lambda run: ()
     empty: str = ""
     """The text for a run without any of the sections."""
     count: Callable[[StoredRun], int] | None = None
-
-
-def _count_metrics(run: StoredRun) -> int:
-    return len(run.results)
 
 
 def _count_groups(run: StoredRun) -> int:
@@ -147,31 +67,40 @@ def _count_groups(run: StoredRun) -> int:
     return 0 if result is None else sum(len(groups) for groups in result.slices.values())
 
 
-def _count_judges(run: StoredRun) -> int:
-    return len((run.record.usage or {}).get("critics") or ())
-
-
 TABS = {
-    "metrics": RunTab("Metrics", count=_count_metrics),
+    "metrics": RunTab("Metrics", count=lambda run: len(run.results)),
     "queries": RunTab("Queries", count=attrgetter("record.num_samples")),
     "slices": RunTab(
         "Slices",
-        ["slices"],
+        lambda run: [slices_section([run], run.main_metric or None)],
         "No metric is divided into groups. Name labels of the dataset in the plan under `slices`.",
         _count_groups,
     ),
-    "retrieval": RunTab("Retrieval over k", ["curves", "quality"], "No answer is stored yet."),
-    "distributions": RunTab("Distributions", ["distributions"], "No metric has a score per query."),
-    "latency": RunTab("Latency", ["latency"], "No answer is stored yet."),
-    "failures": RunTab("Failures", ["failures"], "No answer is stored yet.", lambda run: run.counts[1]),
+    "retrieval": RunTab(
+        "Retrieval over k",
+        lambda run: retrieval_sections([run], answers_result(run)),
+        "There are no answers, gold documents or rankings, so there is nothing to compute.",
+    ),
+    "distributions": RunTab(
+        "Distributions", lambda run: [distributions_section([run])], "No metric has a score per query."
+    ),
+    "latency": RunTab("Latency", lambda run: [latency_section([run])], "No output of this run has timings."),
+    "failures": RunTab(
+        "Failures", lambda run: [failures_section([run])], "No answer is stored yet.", lambda run: run.counts[1]
+    ),
     "groups": RunTab("Groups"),
-    "judges": RunTab("Judges", ["judges", "sequential", "two-stage"], "No judge was asked in this run.", _count_judges),
+    "judges": RunTab(
+        "Judges",
+        lambda run: [judges_section([run]), sequential_section([run]), two_stage_section([run])],
+        "No judge was asked in this run.",
+        lambda run: len((run.record.usage or {}).get("critics") or ()),
+    ),
     "gates": RunTab(
         "Gates",
-        ["gates"],
+        lambda run: [gates_section(check_stored_gates(run))],
         "The plan of this run has no gates: conditions on metrics that a run must fulfil, under `gates`.",
     ),
-    "provenance": RunTab("Provenance", ["provenance", "cards"]),
+    "provenance": RunTab("Provenance", lambda run: [provenance_section([run]), cards_section([run])]),
 }
 """The parts by the word of the address."""
 
@@ -194,44 +123,36 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
             choices=[result for result in run.results if result.slices],
             slices=[] if chosen is None else list(slice_cards(run, chosen)),
         )
-    absent = () if workbench.samples_contain(record, GOLD) else ("curves", "quality")
-    names = [section for section in TABS[name].sections if SECTIONS[section].is_present(run) and section not in absent]
+    key = (record.run_id, workbench.version(record), "tab", name)
+    has_rankings = name != "retrieval" or workbench.samples_contain(record, GOLD)
     return render_template(
         request,
         "run_tab.html",
-        sections=[(name, SECTIONS[name].title, _section_html(request, record, name)) for name in names],
-        empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
+        sections=workbench.cached(key, partial(_render_sections, request, record, name), size=100_000)
+        if has_rankings
+        else [],
+        empty=TABS[name].empty,
         run_id=record.run_id,
         is_ungraded=name == "retrieval" and lacks_gold(workbench, run),
         lazy=make_url("/queries/groups", run=record.run_id) if name == "groups" else "",
     )
 
 
-def _section_html(request: PageRequest, record: RunRecord, name: str) -> Markup:
-    """A section; those that share their work are built at the same time."""
-    workbench, build = request.workbench, SECTIONS[name].build
-    names = [other for other, section in SECTIONS.items() if section.build is build]
-    key = (record.run_id, workbench.version(record), "sections", names[0])
-    pages = workbench.cached(key, lambda: _render_sections(request, record, names), size=_text_size)
-    return Markup(pages[name].decode())  # noqa: S704 -- our own template, which escapes all texts
-
-
-def _render_sections(request: PageRequest, record: RunRecord, names: Sequence[str]) -> dict[str, bytes]:
-    """The HTML of sections that are built together, by name."""
-    run, pages = request.workbench.run(record), {}
+def _render_sections(request: PageRequest, record: RunRecord, name: str) -> list[tuple[str, str, Markup]]:
+    """Name, title and HTML of each section of a tab."""
+    run, pages = request.workbench.run(record), []
     with gc_paused():
-        built = {section.name: section for section in SECTIONS[names[0]].build(run) if section is not None}
-        for name in names:
-            context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
-            if name == "gates":
-                context["record_url"] = run_url(record, "decision")
-            drawn = FilterChartRenderer(run, f"{name}-")
-            pages[name] = bytes(render_template(request, "run_section.html", drawn=drawn, **context).body)
+        for section in without_none(*TABS[name].build(run)):
+            page = render_template(
+                request,
+                "run_section.html",
+                section=section,
+                drawn=FilterChartRenderer(run, f"{section.name}-"),
+                record_url=run_url(record, "decision") if section.name == "gates" else "",
+            )
+            html = Markup(bytes(page.body).decode())  # noqa: S704 -- our own template, which escapes all texts
+            pages.append((section.name, section.title, html))
     return pages
-
-
-def _text_size(pages: Mapping[str, bytes]) -> int:
-    return sum(len(page) for page in pages.values())
 
 
 # --- charts that filter: the scale of the axis for brush.js, and a form or links for the keyboard --------------------

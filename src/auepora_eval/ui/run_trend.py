@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from ..compare.depths import cut_above
@@ -141,7 +141,7 @@ def trend_figure(
     ]
     shown = valued[:TREND_RUNS]
     points = trend_points(workbench, shown, results, metric)
-    label = next((display_name(point.result) for listed in points.values() for point in listed), metric)
+    label = next((display_name(point.result) for point in chain.from_iterable(points.values())), metric)
     chart = charts.trend_chart(trend_lines(points), label)
     sentences = [
         "95 % intervals. A line is broken where values are not comparable; in shorter lists missing ranks count as no "
@@ -177,11 +177,11 @@ def trend_strip(
     rows = [RunRow(record, results[record.run_id], counts[record.run_id]) for record in shown]
     failed = {row.record.run_id for row in rows if row.has_failed}
     points = trend_points(workbench, [record for record in shown if record.run_id not in failed], results, metric)
-    found = {point.record.run_id: point.result for series in points.values() for point in series}
+    found = {point.record.run_id: point.result for point in chain.from_iterable(points.values())}
     if len(found) < 2:
         return None
     values = [result.value for result in found.values()]
-    values += [end for result in found.values() for end in result.interval or ()]
+    values += chain.from_iterable(result.interval or () for result in found.values())
     low, high = min(values), max(values)
     span = (high - low) or 1.0
     listed = [record for record in reversed(shown) if record.run_id in found or record.run_id in failed]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
@@ -60,7 +61,7 @@ def runs_page(request: PageRequest) -> Response:
     if not records:
         return render_template(request, "runs.html", total=0)
     results = read_results(workbench, records)
-    run_filter.check_metrics(name for result in results.values() for name in result.by_name)
+    run_filter.check_metrics(chain.from_iterable(result.by_name for result in results.values()))
     listed = [record for record in records if run_filter.accepts(record, results[record.run_id].by_name)]
     main_names = Counter(main for record in listed if (main := results[record.run_id].main))
     trend_metric = run_filter.metric or next((name for name, _ in main_names.most_common(1)), "")
@@ -80,7 +81,7 @@ def runs_page(request: PageRequest) -> Response:
     run_filter = replace(run_filter, page=min(run_filter.page, pages))
     start = (run_filter.page - 1) * PAGE_SIZE
     ordered = rows[start : start + PAGE_SIZE]
-    table = RunTable(workbench, run_filter, listed, ordered, results, baseline)
+    table = RunTable(workbench, run_filter, listed, page=ordered, results=results, baseline=baseline)
     names = [name for name in table.metrics if name == trend_metric or name in table.labels]
     context: dict[str, Any] = {
         "filter": run_filter,

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
+from itertools import chain
 from types import FrameType
 
 import uvicorn
@@ -68,7 +69,7 @@ def create_app(workbench: Workbench, access: Access) -> ASGIApp:
     routes: list[BaseRoute] = [
         Route("/", lambda request: RedirectResponse("/runs", 307)),
         Mount("/assets", AssetFiles(packages=ASSETS)),
-        *(route for page in PAGES for route in page.ROUTES),
+        *chain.from_iterable(page.ROUTES for page in PAGES),
     ]
     app = Starlette(
         routes=routes,

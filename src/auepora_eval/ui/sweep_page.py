@@ -46,7 +46,7 @@ def sweep_page(request: PageRequest) -> Response:
 def read_answer(workbench: Workbench, name: str) -> SweepAnswer:
     """The answer of a sweep, from the cache where its runs are as before."""
     sweep = find_sweep(workbench.store, name)
-    versions = [None if run is None else workbench.version(run) for run in sweep_runs(workbench.store, sweep)]
+    versions = [workbench.version(run) for run in sweep_runs(workbench.store, sweep) if run is not None]
     key = ("sweep", name, *versions)
     store = CachedStore(workbench.store)
     store.records_decisions = False  # a page is a GET request

@@ -9,8 +9,8 @@ import re
 import shlex
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -47,7 +47,6 @@ from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, format_time, make_environment, pluralize, value_text
 from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
-from ..stats.intervals import Floats
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
 from .numbers import time_ago, time_of
@@ -64,6 +63,12 @@ CACHE_BYTES = 176 * 2**20
 """The default limit of the cache, all runs together: the results and query columns of two runs of 100,000 queries."""
 LONG_BUILD_S = 0.5
 """After a longer computation free memory is returned: worker threads would keep what each of them freed."""
+KEPT_BYTES = 50
+"""About what is kept of such a pass per query."""
+WORKING_BYTES = 600
+"""About what a pass over all outputs of a run, or a comparison, takes per query and run while it lasts."""
+LARGE_WORK = 2**24
+"""Before a computation that takes more bytes, those of dropped values are returned."""
 MAX_CACHED_SAMPLES = 20_000
 SAMPLE_BYTES = 1000
 """About what a sample without document texts takes."""
@@ -131,13 +136,16 @@ class Workbench:
         key = (record.fingerprint, "contains", text)
         return self.cached(key, lambda: samples_contain(self.store, record.run_id, text), size=100)
 
-    def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
+    def cached(
+        self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int], working: int = 0
+    ) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
 
-        A key starts with the run id and contains the version of the run. The least recently used values are dropped
-        where the limit is exceeded; a value above the limit is returned and not kept.
+        A key starts with the run id and contains the version of the run. Where the limit is exceeded, also by the
+        ``working`` bytes that building takes meanwhile, values are dropped: those first that were built fast and not
+        used lately. A value above the limit is returned and not kept.
         """
-        found: T = self._cache.get(key, build, size)
+        found: T = self._cache.get(key, build, size, working)
         return found
 
 
@@ -150,44 +158,73 @@ def _file_identity(path: Path | None) -> tuple[int, int] | None:
     return None if found is None else (found.st_dev, found.st_ino)
 
 
+@dataclass(slots=True)
+class _CachedValue:
+    value: Any
+    size: int
+    cost: float
+    """How long it took to build, per byte; 0 for a short computation."""
+    priority: float
+
+
 class _ByteCache:
-    """Values by key, bounded by their bytes; the least recently used ones are dropped first."""
+    """Values by key, bounded by their bytes. Those that were cheap to build and not used lately are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._values: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._values: dict[tuple[Any, ...], _CachedValue] = {}
         self._builds: dict[tuple[Any, ...], threading.Lock] = {}
         self._lock = threading.Lock()
+        self._floor = 0.0
+        """The priority of the value that was dropped last: later uses count more, so that no value stays for ever."""
 
-    def get(self, key: tuple[Any, ...], build: Callable[[], Any], size: int | Callable[[Any], int]) -> Any:
+    def get(
+        self, key: tuple[Any, ...], build: Callable[[], Any], size: int | Callable[[Any], int], working: int
+    ) -> Any:
         """The value of a key, built by one thread at a time."""
         with self._lock:
             if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key][0]
+                return self._use(key, self._values.pop(key))
             building = self._builds.setdefault(key, threading.Lock())
         with building:
             with self._lock:
                 if key in self._values:
-                    return self._values[key][0]
+                    return self._values[key].value
+                self._shrink(self.limit - working)
+            if working > LARGE_WORK:
+                return_free_memory()
             start = time.monotonic()
             try:
                 value = build()
             finally:
                 with self._lock:
                     self._builds.pop(key, None)
+            seconds = time.monotonic() - start
             taken = size(value) if callable(size) else size
             with self._lock:
                 if taken <= self.limit and key not in self._values:
-                    self._values[key] = (value, taken)
+                    cost = seconds // LONG_BUILD_S / max(taken, 1)
+                    self._use(key, _CachedValue(value, taken, cost, priority=0.0))
                     self.used += taken
-                while self.used > self.limit:
-                    _, (_, dropped) = self._values.popitem(last=False)
-                    self.used -= dropped
-            if time.monotonic() - start > LONG_BUILD_S:
+                self._shrink(self.limit)
+            if seconds > LONG_BUILD_S:
                 return_free_memory()
             return value
+
+    def _use(self, key: tuple[Any, ...], cached: _CachedValue) -> Any:
+        """Note the use of a value; of equal priorities the one that was used last is last."""
+        cached.priority = self._floor + cached.cost
+        self._values[key] = cached
+        return cached.value
+
+    def _shrink(self, limit: int) -> None:
+        """Drop values until no more bytes are used."""
+        while self.used > max(limit, 0):
+            key = min(self._values, key=lambda key: self._values[key].priority)
+            dropped = self._values.pop(key)
+            self._floor = dropped.priority
+            self.used -= dropped.size
 
 
 class _WorkbenchStore(CachedStore):
@@ -250,12 +287,10 @@ class _CachedRun(StoredRun):
         """As in ``StoredRun``; the samples are decoded only if one may have a span."""
         return self._workbench.samples_contain(self.record, '"span"') and any(map(has_spans, self.samples))
 
-    @cached_property
-    def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
-        def read() -> tuple[list[str], dict[str, Floats], int]:
-            return super(_CachedRun, self)._summary
-
-        return self._workbench.cached((*self._cached_store.key, "summary"), read, size=_summary_size)
+    def keep(self, name: str, read: Callable[[], T]) -> T:
+        """As in ``StoredRun``."""
+        size, working = (bytes_each * self.record.num_samples for bytes_each in (KEPT_BYTES, WORKING_BYTES))
+        return self._workbench.cached((*self._cached_store.key, name), read, size=size + 10_000, working=working)
 
 
 def _results_size(results: Results) -> int:
@@ -267,13 +302,9 @@ def _results_size(results: Results) -> int:
 def _scores_size(scores: Scores) -> int:
     own = scores.values.nbytes + scores.status.nbytes + scores.reason_codes.nbytes
     own += 0 if scores.stats is None else scores.stats.nbytes
-    own += 0 if scores.keys is None else 200 * len(scores.keys)
+    keys = scores.keys or ()
+    own += 8 * len(keys) + 200 * len({id(key) for key in keys})  # most keys are a few words that all samples share
     return own + sum(map(_scores_size, scores.repeats or ()))
-
-
-def _summary_size(summary: tuple[list[str], dict[str, Floats], int]) -> int:
-    errors, timings, _ = summary
-    return 10_000 + sum(100 + len(error) for error in errors) + sum(values.nbytes for values in timings.values())
 
 
 # --- the samples of a dataset -----------------------------------------------------------------------------------------

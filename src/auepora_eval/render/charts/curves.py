@@ -286,7 +286,7 @@ def looks_chart(
         for row in rows
     ]
     margins = [] if margin is None else [null - margin, null + margin]
-    ends = [row[key] for row in rows for key in ("low", "high")]
+    ends = [*(row["low"] for row in rows), *(row["high"] for row in rows)]
     up = number_channel("value", linear_range([*ends, *(row["value"] for row in sides), *margins, null], zero=False))
     places = [*(row["at"] for row in rows), *([] if units is None else [units])]
     along = number_channel("at", linear_range(places, zero=True), title="units judged", grid=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ...core.grouping import group_pairs
@@ -128,7 +129,7 @@ def _difference_panel(
 ) -> Json:
     """Differences on one axis, around a zero line. ``texts`` gives the label and the tooltip of a row."""
     labels = unique_labels(row.get("name", "") for row in rows)
-    span = linear_range([end for row in rows for end in row_values(row, "delta")], zero=True)
+    span = linear_range(chain.from_iterable(row_values(row, "delta") for row in rows), zero=True)
     across, along = band_channel("name", labels), number_channel("delta", span)
     valued = [(label, row_values(row, "delta"), row) for label, row in zip(labels, rows, strict=True)]
     # Without an interval the only number is both its ends.
@@ -254,7 +255,7 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
 
 def value_span(rows: Sequence[Row], extra: Sequence[float] = ()) -> AxisRange:
     """The axis of values: from 0 to 1 where all metrics lie there, else from 0 to a round number."""
-    ends = [*(end for row in rows for end in row_values(row)), *extra]
+    ends = [*chain.from_iterable(row_values(row) for row in rows), *extra]
     if all(map(has_unit_range, rows)) and all(0 <= end <= 1 for end in ends):
         return linear_range((), within=(0.0, 1.0))
     return linear_range(ends, zero=True)
@@ -264,7 +265,8 @@ def _interval_panels(
     panels: Sequence[tuple[str, list[Row]]], *, span: AxisRange | None = None, whole: float | None = None
 ) -> list[Json]:
     """Panels of rows with their intervals; the first explains dashed intervals, where any panel has them."""
-    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for _, rows in panels for row in rows)
+    every = chain.from_iterable(rows for _, rows in panels)
+    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in every)
     return [
         _interval_panel(
             rows,

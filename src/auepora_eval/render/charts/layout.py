@@ -152,13 +152,12 @@ def apply_theme(spec: Mapping[str, Any], theme: Theme) -> dict[str, Any]:
 def _replace_colours(value: Any, theme: Theme) -> Any:
     """Replace colour strings, except in data and texts: a metric may be named like a colour."""
     if isinstance(value, Mapping):
-        return {
-            key: inner
-            if key in ("data", "domain", "text", "title", "description")
-            and not (key == "title" and isinstance(inner, Mapping))
-            else _replace_colours(inner, theme)
-            for key, inner in value.items()
-        }
+        replaced = {}
+        for key, inner in value.items():
+            is_text = key in ("data", "domain", "text", "description")
+            is_text |= key == "title" and not isinstance(inner, Mapping)
+            replaced[key] = inner if is_text else _replace_colours(inner, theme)
+        return replaced
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_replace_colours(inner, theme) for inner in value]
     return plain_colour(value, theme) if isinstance(value, str) else value

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from ...errors import BadValueError
@@ -63,9 +63,9 @@ _CORNERS: dict[str, list[tuple[float, float]]] = {
 }  # fmt: skip
 
 
-def symbol(shape: str, x: float, y: float, size: float, paint: dict[str, Attribute], *inside: str) -> str:
+def symbol(shape: str, at: tuple[float, float], size: float, paint: dict[str, Attribute], *inside: str) -> str:
     """A point of a shape at a position."""
-    half = math.sqrt(size) / 2
+    (x, y), half = at, math.sqrt(size) / 2
     if shape == "circle":
         return element("circle", {"cx": x, "cy": y, "r": half, **paint}, *inside)
     if shape not in _CORNERS:
@@ -237,11 +237,7 @@ class Layer:
     mark: Mapping[str, Any]
     encoding: Mapping[str, Any]
     rows: Sequence[Row]
-    x: Scale | None
-    y: Scale | None
-    width: float
-    height: float
-    paint: Paint
+    view: ChartView
 
     def render(self, number: int) -> str:
         """Its marks as a group; ``number`` is its index in the view."""
@@ -270,7 +266,7 @@ class Layer:
             at = self._position("x", row) + self.mark.get("dx", 0)
             share = {"left": 0.0, "center": 0.5, "right": 1.0}[self.mark["align"]]
             left = max(left, wide * share - at)
-            right = max(right, at + wide * (1 - share) - self.width)
+            right = max(right, at + wide * (1 - share) - self.view.width)
             lowered = _BASELINES[self.mark["baseline"]] * size
             above = max(above, size - lowered - self._position("y", row) - self.mark.get("dy", 0))
         return left, right, above
@@ -282,10 +278,9 @@ class Layer:
         channel = self.encoding[name]
         if "value" in channel:
             fixed = channel["value"]
-            return {"width": self.width, "height": self.height}[fixed] if isinstance(fixed, str) else float(fixed)
-        scale = self.x if name.startswith("x") else self.y
-        assert scale is not None
-        return scale(row[channel["field"]])
+            room = {"width": self.view.width, "height": self.view.height}
+            return room[fixed] if isinstance(fixed, str) else float(fixed)
+        return self.view.scales[name[0]](row[channel["field"]])
 
     def _style(self, name: str, row: Row, otherwise: Any = None) -> Any:
         """The style of a row in a channel, else that of the mark."""
@@ -293,7 +288,7 @@ class Layer:
         return self.mark.get(name, otherwise) if channel is None else lookup_range(channel, row)
 
     def _colour(self, row: Row) -> str:
-        return self.paint(self._style("color", row, SERIES[0]))
+        return self.view.paint(self._style("color", row, SERIES[0]))
 
     def _stroke(self, row: Row) -> dict[str, Attribute]:
         return {
@@ -322,12 +317,12 @@ class Layer:
     def _point(self, row: Row) -> str:
         channel = self.encoding.get("size")
         size = self.mark.get("size", 60) if channel is None else row[channel["field"]]
-        x, y = self._position("x", row), self._position("y", row)
-        return symbol(self._style("shape", row, "circle"), x, y, size, self._fill(row), *self._tooltip(row))
+        at = self._position("x", row), self._position("y", row)
+        return symbol(self._style("shape", row, "circle"), at, size, self._fill(row), *self._tooltip(row))
 
     def _rule(self, row: Row) -> str:
-        x1, x2 = self._rule_ends("x", row, self.width)
-        y1, y2 = self._rule_ends("y", row, self.height)
+        x1, x2 = self._rule_ends("x", row, self.view.width)
+        y1, y2 = self._rule_ends("y", row, self.view.height)
         ends: dict[str, Attribute] = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         return element("line", {**ends, **self._stroke(row)}, *self._tooltip(row))
 
@@ -345,7 +340,7 @@ class Layer:
 
     def _extent(self, name: str, row: Row) -> tuple[float, float]:
         """The start and end of a rectangle: its band, or between two values."""
-        scale = self.x if name == "x" else self.y
+        scale = self.view.scales[name]
         if isinstance(scale, BandScale):
             start = scale.left(row[self.encoding[name]["field"]])
             return start, start + scale.width
@@ -447,9 +442,9 @@ def _entry_symbol(entry: _LegendEntry, x: float, y: float, paint: Paint) -> str:
         }
         parts.append(element("line", {**line, "stroke-dasharray": dash_attribute(entry.looks.get("strokeDash"))}))
     if "point" in entry.kinds:
-        parts.append(symbol(entry.looks.get("shape", "circle"), middle, y, 60, {"fill": colour}))
+        parts.append(symbol(entry.looks.get("shape", "circle"), (middle, y), 60, {"fill": colour}))
     elif entry.kinds & {"bar", "rect", "area"} and not parts:
-        parts.append(symbol("square", middle, y, 100, {"fill": colour, "opacity": entry.looks.get("opacity")}))
+        parts.append(symbol("square", (middle, y), 100, {"fill": colour, "opacity": entry.looks.get("opacity")}))
     return "".join(parts)
 
 
@@ -503,20 +498,18 @@ class ChartView:
                     channels.setdefault(name, channel)
         return channels
 
-    def _scale(self, name: str) -> Scale | None:
-        channel = self._channels.get(name)
-        if channel is None:
-            return None
-        return build_scale(channel, self.width if name == "x" else self.height, upwards=name == "y")
+    @cached_property
+    def scales(self) -> dict[str, Scale]:
+        """The scale of each axis."""
+        axes = {"x": self.width, "y": self.height}
+        channels = self._channels.items()
+        return {name: build_scale(channel, axes[name], upwards=name == "y") for name, channel in channels}
 
     @cached_property
     def layers(self) -> list[Layer]:
         """Its layers, on their scales."""
-        x, y = self._scale("x"), self._scale("y")
-        return [
-            Layer(layer["mark"], layer["encoding"], layer["data"]["values"], x, y, self.width, self.height, self.paint)
-            for layer in self.spec["layer"]
-        ]
+        listed = self.spec["layer"]
+        return [Layer(layer["mark"], layer["encoding"], layer["data"]["values"], self) for layer in listed]
 
     @cached_property
     def _legend(self) -> tuple[str, float]:
@@ -585,12 +578,11 @@ class ChartView:
     # --- axes --------------------------------------------------------------------------------------------------------
 
     def _axis(self, name: str) -> Mapping[str, Any]:
-        channel = self._channels.get(name)
-        return {} if channel is None else channel.get("axis") or {}
+        return self._channels.get(name, {}).get("axis") or {}
 
     def _labels(self, name: str) -> list[_AxisLabel]:
         """The displayed labels of an axis."""
-        axis, scale = self._axis(name), self._scale(name)
+        axis, scale = self._axis(name), self.scales.get(name)
         if scale is None or not axis or axis.get("labels") is False:
             return []
         if not isinstance(scale, BandScale):
@@ -608,7 +600,7 @@ class ChartView:
         return max(left, 0.0), max(right, 0.0)
 
     def _grid(self, name: str) -> str:
-        axis, scale = self._axis(name), self._scale(name)
+        axis, scale = self._axis(name), self.scales.get(name)
         if scale is None or isinstance(scale, BandScale) or not axis.get("grid"):
             return ""
         lines = []
@@ -749,7 +741,7 @@ def plot_width(spec: Mapping[str, Any], width: float) -> float:
 
 
 def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[ChartView]:
-    return [ChartView(view, float(view["width"]) if inner is None else inner, paint) for view in spec["vconcat"]]
+    return [ChartView(view, float(inner or view["width"]), paint) for view in spec["vconcat"]]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:
@@ -768,7 +760,8 @@ def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[
 def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str], theme: Theme | None) -> str:
     # The same chart has the same ids; two charts of a page have different ones.
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True, default=str).encode(errors="replace")).hexdigest()[:12]
-    linked = any("href" in layer["encoding"] for view in spec["vconcat"] for layer in view["layer"])
+    layers = chain.from_iterable(view["layer"] for view in spec["vconcat"])
+    linked = any("href" in layer["encoding"] for layer in layers)
     attributes: dict[str, Attribute] = {
         "xmlns": "http://www.w3.org/2000/svg",
         "viewBox": f"0 0 {width:.0f} {height:.0f}",
@@ -780,11 +773,9 @@ def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str]
         "class": "chart",
     }
     ground: dict[str, Attribute] = {"width": "100%", "height": "100%"}
-    return element(
-        "svg",
-        attributes,
+    words = [
         element("title", {"id": f"chart-{digest}-title"}, escape_text(spec["title"]["text"])),
         element("desc", {"id": f"chart-{digest}-desc"}, escape_text(spec["description"])),
-        *([] if theme is None else [element("rect", {**ground, "fill": plain_colour(BACKGROUND, theme)})]),
-        *parts,
-    )
+    ]
+    behind = [] if theme is None else [element("rect", {**ground, "fill": plain_colour(BACKGROUND, theme)})]
+    return element("svg", attributes, *words, *behind, *parts)

@@ -14,12 +14,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from auepora_eval.compare.runs import compare_metrics
-from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry
 from auepora_eval.core.metrics_base import BatchMetric, make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample, Response
-from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import mean_interval, t_tail, wilson_interval
 from auepora_eval.stats.permutation import holm
 from auepora_eval.stats.selection import (
@@ -31,6 +29,7 @@ from auepora_eval.stats.selection import (
     main_effects,
 )
 from auepora_eval.store.runs import RunStore
+from auepora_eval.store.sweeps import SWEEP, SWEEP_TAG, SweepPlan, make_configurations, sweep_entry
 from benchmarks.verdicts import Figure, Floats, Section
 
 DRAWS = 1_000

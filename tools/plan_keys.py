@@ -26,7 +26,8 @@ from auepora_eval.plan.model import (
     TwoStageKeys,
 )
 from auepora_eval.plan.source import InFolder, Variables, default_of, is_optional, split_hint
-from auepora_eval.plan.sweep import SweepBudget, SweepKeys
+from auepora_eval.plan.sweep import SweepKeys
+from auepora_eval.store.sweeps import SweepBudget
 
 PAGE = Path(__file__).parent.parent / "docs" / "plans.md"
 MARKS = ("<!-- Written by `make docs`. -->\n", "<!-- end -->\n")

@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from auepora_eval.compare.sweeps import find_sweep
 from auepora_eval.plan.source import PlanSource, read_source
 from auepora_eval.plan.sweep import SweepOptions
 from auepora_eval.store.runs import RunStore
+from auepora_eval.store.sweeps import find_sweep
 from auepora_eval.sweep.answer import SweepAnswer, answer_sweep
 from auepora_eval.sweep.run import SweepRunner, prepare_sweep
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry
 from auepora_eval.gates import check_run
 from auepora_eval.plan.gates import parse_gates
-from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.store.records import RunRecord, RunStatus
+from auepora_eval.store.sweeps import SWEEP, SWEEP_TAG, SweepPlan, make_configurations, sweep_entry
 from helpers.stored_runs import judged_until, sequential_test
 from redteam.planted import Bench, Fault, Floats, Noted, Pair, Stopped, Unseen, answers, gold_rank, questions
 

@@ -11,22 +11,22 @@ import pytest
 from auepora_eval.compare.rendering import table_notes
 from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.stores import read_register
-from auepora_eval.compare.sweeps import (
-    SWEEP,
-    SWEEP_TAG,
-    find_sweep,
-    sweep_entry,
-    sweep_of_run,
-    sweep_text,
-    with_picked_interval,
-)
+from auepora_eval.compare.sweeps import sweep_text, with_picked_interval
 from auepora_eval.gates import check_run
 from auepora_eval.io.sample_sets import SampleSet
 from auepora_eval.plan.gates import parse_gates
-from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import Bools
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
+from auepora_eval.store.sweeps import (
+    SWEEP,
+    SWEEP_TAG,
+    SweepPlan,
+    find_sweep,
+    make_configurations,
+    sweep_entry,
+    sweep_of_run,
+)
 from auepora_eval.sweep.answer import answer_sweep
 from auepora_eval.sweep.rendering import answer_notes
 from helpers.stored_runs import samples, scored

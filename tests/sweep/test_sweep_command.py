@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.compare.sweeps import find_sweep
 from auepora_eval.store.runs import RunStore
+from auepora_eval.store.sweeps import find_sweep
 from auepora_eval.sweep.answer import answer_sweep
 from auepora_eval.sweep.rendering import answer_document
 from helpers.processes import Process

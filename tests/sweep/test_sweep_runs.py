@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auepora_eval.compare.pairing import MetricMeta
-from auepora_eval.compare.sweeps import ScoreTable, find_sweep
+from auepora_eval.compare.sweeps import ScoreTable
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores, Status
 from auepora_eval.errors import AueporaError, BadValueError, PlanError, UnknownRunError
@@ -16,6 +16,7 @@ from auepora_eval.plan.prepare import read_plan
 from auepora_eval.stats.selection import ConfigurationScores
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
+from auepora_eval.store.sweeps import find_sweep
 from auepora_eval.sweep.rendering import answer_document, answer_notes, conclusion
 from auepora_eval.sweep.run import prepare_sweep
 from helpers.swept_project import SweepProject

@@ -215,9 +215,9 @@ def _run_system(loaded: Loaded, *, system: str | None, config: str | None, store
     """Write the plan of a benchmark, run it, and take the numbers from the stored run."""
     from ..bench.planning import DOCUMENTS, with_benchmark_documents, write_plan
     from ..bench.scoring import with_numbers
-    from ..compare.sweeps import with_system_of_run, with_values_of_run
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
+    from ..plan.sweep import with_system_of_run, with_values_of_run
     from ..runs.run import open_plan, start_run
 
     name = loaded.benchmark.name

@@ -136,9 +136,9 @@ def command(
     auepora diagnose plan.yaml --correct token_f1 --correct-from 0.5 -o diagnosis.html
     auepora diagnose plan.yaml --arms none,oracle,retrieved,mixed,each --resume
     """
-    from ..compare.sweeps import with_values_of_run
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
+    from ..plan.sweep import with_values_of_run
     from ..runs.diagnose import (
         DEFAULT_MEASURES,
         DiagnosisOptions,

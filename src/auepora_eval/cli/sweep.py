@@ -153,8 +153,8 @@ def command(
 
 def show(name: str, store: str | None, form: str, output: str | None, *, is_whole: bool) -> bool:
     """Print the answer of a stored sweep; returns whether it has a conclusion."""
-    from ..compare.sweeps import find_sweep
     from ..render.markdown import blocks_markdown
+    from ..store.sweeps import find_sweep
     from ..sweep.answer import answer_sweep
     from ..sweep.rendering import answer_blocks, answer_document, write_sweep_report
 

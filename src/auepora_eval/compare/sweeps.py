@@ -6,85 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores, Status
-from ..errors import BadValueError, UnknownRunError, did_you_mean
-from ..plan.source import PlanSource, split_key
-from ..plan.sweep import SweepPlan, make_configurations
+from ..errors import BadValueError
 from ..stats.intervals import Bools, Floats, Ints, mean_interval
 from ..stats.selection import ALPHA, ConfigurationScores
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
+from ..store.sweeps import SWEEP, SweepPlan, sweep_of_run, sweep_runs
 from .metrics import ComparisonInputs, build_comparisons
 from .pairing import MetricMeta
-
-SWEEP = "sweep"
-"""The key of the plan of a run of a sweep, which is about the sweep."""
-SWEEP_TAG = "sweep:"
-"""The beginning of the tag of the runs of a sweep; its name follows."""
-
-SYSTEM_SECTIONS = ("system", "outputs", "run")
-"""Sections of a plan whose values say how outputs are made."""
-
-ELIMINATED_TAG = "eliminated"
-"""The tag of a run that is worse than another configuration, by the looks of its sweep."""
-
-
-def sweep_of_run(record: RunRecord) -> SweepPlan | None:
-    """The sweep of a run, as its plan has it; ``None`` if it is not of one."""
-    entry = record.plan.get(SWEEP)
-    if not isinstance(entry, Mapping) or "place" not in entry:
-        return None
-    return SweepPlan(
-        tuple(make_configurations(entry["configurations"])),
-        entry["decide"],
-        entry["baseline"],
-        entry["delta"],
-        is_grid=entry["grid"],
-        name=entry["name"],
-        eliminates=entry["eliminate"],
-    )
-
-
-def sweep_entry(sweep: SweepPlan, place: int, setup_s: float | None = None) -> dict[str, Any]:
-    """What the plan of the run of a configuration says of the sweep."""
-    return {
-        "name": sweep.name,
-        "place": place,
-        "configurations": [dict(configuration.settings) for configuration in sweep.configurations],
-        "decide": sweep.decide,
-        "baseline": sweep.baseline,
-        "delta": sweep.delta,
-        "grid": sweep.is_grid,
-        "eliminate": sweep.eliminates,
-        "setup_s": setup_s,
-    }
-
-
-def sweep_runs(store: RunStore, sweep: SweepPlan) -> list[RunRecord | None]:
-    """The run of each configuration; ``None`` where there is none yet."""
-    found: list[RunRecord | None] = [None] * len(sweep.configurations)
-    for record in reversed(store.runs(tag=SWEEP_TAG + sweep.name)):
-        found[record.plan[SWEEP]["place"]] = record
-    return found
-
-
-def find_sweep(store: RunStore, name: str) -> SweepPlan:
-    """The sweep of that name."""
-    sweep = next((sweep_of_run(record) for record in store.runs(tag=f"{SWEEP_TAG}{name}")), None)
-    if sweep is None:
-        tags = chain.from_iterable(record.tags for record in store.runs())
-        known = list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags if tag.startswith(SWEEP_TAG)))
-        listing = f"; there are {', '.join(known)}" if known else "; `auepora sweep PLAN` runs one"
-        raise UnknownRunError(f"there is no sweep '{name}'{did_you_mean(name, known, otherwise=listing)}")
-    return sweep
-
 
 # --- the scores of all configurations on the same questions, as one table --------------------------------------------
 
@@ -281,25 +216,6 @@ def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun
         finished = [run for run in sweep_runs(store, sweep) if run is not None and run.status is RunStatus.FINISHED]
         found.append(PickedRun(place, sweep, tuple(run for run in finished if run.run_id not in compared)))
     return found
-
-
-def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
-    """A plan with the values of a run: those of its configuration in a sweep, else those of ``--set``."""
-    sweep = sweep_of_run(record)
-    if sweep is not None:
-        return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
-    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SYSTEM_SECTIONS}
-    if not values:
-        raise BadValueError(f"{record.run_id} ({record.name}) has no values besides those of its plan; leave it out")
-    return source.with_settings(values)
-
-
-def with_system_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
-    """A plan with the system of a run, called as in the run."""
-    changes = {section: record.plan.get(section) for section in ("system", "run")}
-    if changes["system"] is None:
-        raise BadValueError(f"{record.run_id} ({record.name}) has no system that could be called; give --system")
-    return source.with_changes(changes)
 
 
 def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:

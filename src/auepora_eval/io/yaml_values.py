@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import yaml
@@ -19,6 +20,12 @@ YamlNode = yaml.Node
 
 _TAG = "tag:yaml.org,2002:"
 _MAX_EXPANSION = 10  # the maximum number of values per byte of a file, with the repetitions of aliases
+_KEY_SEPARATOR = re.compile(r"(?<!\\)\.")
+
+
+def split_key(key: str) -> list[str]:
+    """The parts of a key such as ``system.args.k``; ``\\.`` is a dot within a part."""
+    return [part.replace("\\.", ".") for part in _KEY_SEPARATOR.split(key)]
 
 
 class YamlError(Exception):

@@ -23,10 +23,10 @@ from ..judge.critic import JudgePolicy, Price
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
+from ..store.sweeps import SweepPlan
 from ..systems.policy import CallPolicy
 from .gates import Gate
 from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, path_problem
-from .sweep import SweepPlan
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""

@@ -52,16 +52,7 @@ from .model import (
     TwoStageKeys,
     TwoStageSettings,
 )
-from .source import (
-    Findings,
-    PlanPath,
-    PlanSection,
-    Text,
-    describe_value,
-    path_problem,
-    resolve_path,
-    string_problem,
-)
+from .source import Findings, PlanPath, PlanSection, Text, describe_value, path_problem, resolve_path, string_problem
 
 AUTO = "auto"
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, join_key, quote_text, walk_json
-from ..io.yaml_values import YamlError, YamlValues, parse_yaml
+from ..io.yaml_values import YamlError, YamlValues, parse_yaml, split_key
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
@@ -36,7 +36,6 @@ PLAN_KEYS = (
 MAX_INTEGER = 2**63 - 1
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 
-_KEY_SEPARATOR = re.compile(r"(?<!\\)\.")
 _CONFIG_SECTIONS = ("outputs.config.", "system.config.")
 _DATA_KEYS = frozenset({"queries", "data", "query", "sample_id"})
 _YAML_KEY = re.compile(r"^[\"']?(\w+)[\"']?\s*:", re.MULTILINE)
@@ -97,11 +96,6 @@ class PlanSource:
     def error(self, key: str, problem: str) -> PlanError:
         """A ``PlanError`` about a key."""
         return PlanError(self.path, self.line(key), key, problem)
-
-
-def split_key(key: str) -> list[str]:
-    """The parts of a key such as ``system.args.k``; ``\\.`` is a dot within a part."""
-    return [part.replace("\\.", ".") for part in _KEY_SEPARATOR.split(key)]
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:

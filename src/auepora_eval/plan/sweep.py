@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ..errors import did_you_mean
-from ..options import NonEmpty, PositiveFloat, PositiveInt, option_types
+from ..errors import BadValueError, did_you_mean
+from ..io.yaml_values import split_key
+from ..options import NonEmpty, PositiveFloat, option_types
 from ..runtime.imports import IMPORT_PATH
-from .source import Findings, PlanSection, Text, describe_value, split_key
+from ..store.records import RunRecord
+from ..store.sweeps import (
+    SWEEP,
+    Configuration,
+    Settings,
+    SweepBudget,
+    SweepPlan,
+    make_configurations,
+    short_names,
+    sweep_of_run,
+)
+from .source import Findings, PlanSection, PlanSource, Text, describe_value
 
 MAX_CONFIGURATIONS = 200
 FIXED_SECTIONS = {
@@ -24,24 +35,6 @@ FIXED_SECTIONS = {
     ),
 }
 """Sections whose keys a sweep cannot set, and why."""
-_LONGEST_VALUE = 30
-
-Settings = Mapping[str, Any]
-"""Values by keys of the plan, as ``--set`` has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SweepBudget:
-    """``sweep.budget``: what the runs of a sweep may take together."""
-
-    calls: PositiveInt | None = None
-    """Calls of the system."""
-    tokens: PositiveInt | None = None
-    """Tokens of the system, as the usage of its outputs says."""
-    cost: PositiveFloat | None = None
-    """Cost of the system by ``run.prices``, and of the judges by ``judge.prices``."""
-    seconds: PositiveFloat | None = None
-    """Time since the command was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +75,6 @@ class SweepKeys:
     setup: Text | None = None
     """A command, or ``module:function``, that prepares a configuration; ``{name}`` is the value of a key."""
     budget: SweepBudget | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One configuration: values of keys of the plan."""
-
-    settings: Settings
-    values: Mapping[str, str]
-    """The values as short texts, by the short names of the keys; ``-`` where it has the value of the plan."""
-    texts: Mapping[str, str]
-    """The same as whole texts."""
-
-    @property
-    def label(self) -> str:
-        """The values in one line."""
-        return ", ".join(self.values.values())
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPlan:
-    """A sweep: its configurations, and how one of them is chosen."""
-
-    configurations: tuple[Configuration, ...]
-    decide: str
-    baseline: int | None = None
-    """The place of the configuration that is shipped."""
-    delta: float | None = None
-    setup: str | None = None
-    budget: SweepBudget = field(default_factory=SweepBudget)
-    is_grid: bool = False
-    """Whether every combination of values is there, so that each parameter has an effect of its own."""
-    name: str = ""
-    """The name under which it is run; empty in a plan."""
-    eliminates: bool = False
-    """Whether configurations leave before all questions are asked."""
 
 
 def sweep_section(findings: Findings, primary: Sequence[str], metrics: Sequence[str] | None) -> SweepPlan | None:
@@ -203,33 +161,6 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
     )
 
 
-def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """A short name for each key: its last part, or the whole key where another one ends in the same way."""
-    endings = {key: split_key(key)[-1] for key in keys}
-    counts = Counter(endings.values())
-    repeated = {key: key for key, ending in endings.items() if counts[ending] > 1}
-    return endings | repeated
-
-
-def make_configurations(every: Sequence[Settings]) -> list[Configuration]:
-    """The configurations with these settings, with their values as text."""
-    names = short_names(itertools.chain.from_iterable(every))
-    absent = dict.fromkeys(names.values(), "-")
-    found = []
-    for settings in every:
-        values = absent | {names[key]: format_value(value) for key, value in settings.items()}
-        texts = absent | {names[key]: str(value) for key, value in settings.items()}
-        found.append(Configuration(dict(settings), values, texts))
-    return found
-
-
-def format_value(value: Any) -> str:
-    """A value of a configuration in one short line."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_VALUE else f"{line[: _LONGEST_VALUE - 1]}…"
-
-
 def _matching(
     section: PlanSection,
     where: str,
@@ -270,3 +201,26 @@ def setup_words(setup: str, configuration: Configuration) -> tuple[str, ...]:
 def is_hook(setup: str) -> bool:
     """Whether a setup is a function and not a command."""
     return IMPORT_PATH.fullmatch(setup) is not None
+
+
+SYSTEM_SECTIONS = ("system", "outputs", "run")
+"""Sections of a plan whose values say how outputs are made."""
+
+
+def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
+    """A plan with the values of a run: those of its configuration in a sweep, else those of ``--set``."""
+    sweep = sweep_of_run(record)
+    if sweep is not None:
+        return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
+    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SYSTEM_SECTIONS}
+    if not values:
+        raise BadValueError(f"{record.run_id} ({record.name}) has no values besides those of its plan; leave it out")
+    return source.with_settings(values)
+
+
+def with_system_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
+    """A plan with the system of a run, called as in the run."""
+    changes = {section: record.plan.get(section) for section in ("system", "run")}
+    if changes["system"] is None:
+        raise BadValueError(f"{record.run_id} ({record.name}) has no system that could be called; give --system")
+    return source.with_changes(changes)

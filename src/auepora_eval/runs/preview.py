@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..compare.sweeps import SWEEP_TAG
 from ..core.conventions import Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import Spec
@@ -28,6 +27,7 @@ from ..plan.resources import PlannedJudges
 from ..store.connect import default_store
 from ..store.records import RunRecord
 from ..store.runs import RunStore, aligned_outputs, iter_samples
+from ..store.sweeps import SWEEP_TAG
 from .judging import rescoring_metrics
 from .run import RunRequest, plan_request
 from .sequential import check_stop, expected_calls_note

@@ -10,13 +10,13 @@ import numpy as np
 from ..compare.guardrails import guardrail_margins
 from ..compare.runs import compare_metrics
 from ..compare.stores import DecisionRegister, register_decision
-from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SweepScores, read_sweep_scores, sweep_runs
+from ..compare.sweeps import SweepScores, read_sweep_scores
 from ..compare.types import GuardrailOutcome
 from ..core.results import display_name
-from ..plan.sweep import Configuration, SweepPlan
 from ..stats.selection import ALPHA, BaselineTest, Distance, MainEffect, main_effects
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
+from ..store.sweeps import ELIMINATED_TAG, SWEEP, Configuration, SweepPlan, sweep_runs
 from .run import cost_metric, output_tokens
 
 

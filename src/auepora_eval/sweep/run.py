@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..compare.pairing import metric_meta
-from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry, sweep_runs
+from ..compare.sweeps import ScoreTable
 from ..core.clusters import cluster_ids, cluster_key
 from ..core.conventions import Conventions
 from ..core.metric_hooks import is_paired
@@ -30,12 +30,13 @@ from ..errors import AueporaError, BadValueError, PlanError, SignatureMismatchEr
 from ..features.usage import COMPLETION, PROMPT, token_count, usage_by_model
 from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet, find_sample_set
+from ..io.yaml_values import split_key
 from ..judge.metric import judged_parts
 from ..judge.session import JudgeSession
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
-from ..plan.source import PlanSource, split_key
-from ..plan.sweep import Configuration, SweepOptions, SweepPlan, is_hook, setup_words
+from ..plan.source import PlanSource
+from ..plan.sweep import SweepOptions, is_hook, setup_words
 from ..runs.job import evaluate_outputs, read_gold
 from ..runs.run import (
     RunCallbacks,
@@ -51,6 +52,7 @@ from ..stats.selection import eliminate, look_sizes
 from ..store.connect import default_labels, default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions, run_info
 from ..store.runs import RunStore, aligned_outputs, iter_samples
+from ..store.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, Configuration, SweepPlan, sweep_entry, sweep_runs
 from ..systems.calls import Stop
 
 # --- the check: every error before anything is spent -----------------------------------------------------------------

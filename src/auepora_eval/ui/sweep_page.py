@@ -10,11 +10,11 @@ from typing import Any
 from starlette.responses import Response
 
 from ..compare.pairing import lookup_metric
-from ..compare.sweeps import SWEEP, SWEEP_TAG, find_sweep, sweep_runs
 from ..core.results import display_name
 from ..errors import BadValueError
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore
+from ..store.sweeps import SWEEP, SWEEP_TAG, find_sweep, sweep_runs
 from ..sweep.answer import SweepAnswer, answer_sweep
 from ..sweep.rendering import answer_sections, conclusion
 from .numbers import metric_number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,13 +115,13 @@ class LabelForm:
             item.number,
             [value],
             comment=self.comment,
-            submission=_new_id(),
+            submission="",
             hidden=() if self.reference_seen else _HIDDEN_PARTS,
         )
         self._advance(saved, message)
 
     def _skip(self, item: BatchItem, reason: str, message: str) -> None:
-        self._advance(self.queue.skip(self.annotator, item.number, reason, submission=_new_id()), message)
+        self._advance(self.queue.skip(self.annotator, item.number, reason, submission=""), message)
 
     def _advance(self, saved: Submission, message: str) -> None:
         """Show the next item; where the annotator has labelled the item in a browser as well, say so."""
@@ -148,7 +147,7 @@ class LabelForm:
 
     def _undo(self) -> None:
         given = list(self.queue.own_entries(self.annotator).values())
-        number = self.queue.undo(self.annotator, submission=_new_id())
+        number = self.queue.undo(self.annotator, submission="")
         if number is None:
             self.message = "there is nothing to undo"
             return
@@ -191,10 +190,6 @@ def count_labels(entries: Iterable[Label | LabelEvent]) -> dict[str, int]:
 
 def _with_comment(label: str, comment: str) -> str:
     return f"{label}, with the comment: {comment}" if comment else label
-
-
-def _new_id() -> str:
-    return secrets.token_hex(8)
 
 
 def check_label_file(batch: LabelBatch, annotator: str) -> None:

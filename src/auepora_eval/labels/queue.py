@@ -292,8 +292,8 @@ class LabelQueue:
     ) -> Submission:
         """Save the label of an item; it is on disk on return. ``values`` are names of choices, or grades.
 
-        A repeated call with the same ``submission`` saves once, also when the lease has expired. ``others`` are further
-        names of the same browser, and ``hidden`` parts of the item that were not shown.
+        A repeated call with the same ``submission`` saves once, also when the lease has expired; it may be empty.
+        ``others`` are further names of the same browser, and ``hidden`` parts of the item that were not shown.
         """
         name, labels = check_annotator(annotator), self.batch.parse_values(values)
         check_text(comment, "comment")
@@ -315,7 +315,7 @@ class LabelQueue:
             probability=selection.probability,
             position=selection.position,
             shown=shown,
-            id=check_name(submission, "submission"),
+            id=_submission_id(submission),
         )
         entries = [replace(given, run=key.run, label=label) for key, label in zip(keys, labels, strict=True)]
         check = (lambda _: self._journal.check_adjudication(number, name, others)) if adjudicated else None
@@ -330,7 +330,7 @@ class LabelQueue:
         name = check_annotator(annotator)
         check_text(reason, "reason")
         events = [
-            LabelEvent("skip", key, reason=reason, at=current_time(), id=check_name(submission, "submission"))
+            LabelEvent("skip", key, reason=reason, at=current_time(), id=_submission_id(submission))
             for key in self._keys(number, name)
         ]
         with self._public_errors(), self._writing():
@@ -343,18 +343,16 @@ class LabelQueue:
 
         ``None`` where there is nothing to undo. A repeated call with the same ``submission`` retracts once.
         """
-        name = check_annotator(annotator)
-        if submission:
-            check_name(submission, "submission")
+        name, by = check_annotator(annotator), _submission_id(submission)
         with self._public_errors(), self._writing():
-            before = self._journal.submission(submission) if submission else []
+            before = [] if by is None else self._journal.submission(by)
             if not before and self._journal.closed is not None:
                 raise ConflictError("labelling is closed")
             entries = before or self._journal.last(name)
             number = self._journal.number(entries[0].key) if entries else None
             if number is None or before:
                 return number
-            at, by = current_time(), submission or None
+            at = current_time()
             self._journal.append(*(LabelEvent("retract", entry.key, at=at, id=by) for entry in entries))
             if self._journal.is_open(number, name) and not any(
                 entry.key and entry.key.adjudicated for entry in entries
@@ -481,6 +479,11 @@ class LabelQueue:
 
     def _public_errors(self) -> AbstractContextManager[None]:
         return public_errors(is_blind=self.batch.blind and not self.batch.is_session)
+
+
+def _submission_id(submission: str) -> str | None:
+    """What labels and events of a call are stored with: its id, which a terminal does not need."""
+    return check_name(submission, "submission") if submission else None
 
 
 def _append(

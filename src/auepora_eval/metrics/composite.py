@@ -209,7 +209,11 @@ class Conditioned(CombinedMetric):
         is_refusal = refusal.value == 1.0
         if is_unanswerable(sample):
             return Score(add_outcome("The question is unanswerable; refused", float(is_refusal)))
-        return Score(add_outcome("Refused, although there is an answer", 0.0)) if is_refusal else score
+        if is_refusal:
+            return Score(add_outcome("Refused, although there is an answer", 0.0))
+        if score.status is not Status.SCORED:
+            return score
+        return Score(add_outcome("Not refused; the other metric counts", score.value))
 
 
 @register("truthfulness")

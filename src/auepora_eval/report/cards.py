@@ -165,6 +165,7 @@ def _parse_docstring(document: str) -> tuple[str, str, tuple[str, ...]]:
 # --- descriptions of signature options, outcomes, intervals and reducers ---------------------------------------------
 
 OPTIONS: dict[str, str] = {
+    "v": "the version of its definition",
     "of": "the metric that says which answers pass",
     "at_least": "the score from which on an answer passes",
     "prices": "a hash of the prices of models for a million tokens",

@@ -21,7 +21,7 @@ from .page_request import Fields
 
 KEYS = ("status", "dataset", "tag", "name", "id", "commit", "began")
 CONFIG = "config."
-SORTS = ("began", "name", "dataset", "metric", "failures", "judged", "duration", "system_cost", "cost")
+SORTS = ("began", "name", "metric")
 MAX_CONDITIONS = 50
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -182,8 +182,8 @@ class RunFilter:
                 return False
         return not self.q or _contains_words(record, self.q)
 
-    def check_metrics(self, known: Iterable[str]) -> None:
-        """Raise where a condition or the order names a metric that no run has."""
+    def check_metrics(self, known: Iterable[str], columns: Iterable[str]) -> None:
+        """Raise where a condition names a metric that no run has, or the order one that is no column either."""
         names = set(known)
         used = [
             condition.key
@@ -195,9 +195,10 @@ class RunFilter:
                 listed = [*KEYS, *sorted(names)]
                 raise BadValueError(f"the runs have no metric '{name[:80]}'{did_you_mean(name, listed)}")
         key = self.sort.removeprefix("-")
-        if key not in SORTS and key not in names and not key.startswith(CONFIG):
-            known = f"one of {', '.join(SORTS)}, config.KEY or a metric"
-            raise BadValueError(f"sort must be {known}, with '-' for descending, not {key!r:.80}")
+        sorts = (*SORTS, *columns)
+        if key not in sorts and key not in names and not key.startswith(CONFIG):
+            listed_keys = f"one of {', '.join(sorts)}, config.KEY or a metric"
+            raise BadValueError(f"sort must be {listed_keys}, with '-' for descending, not {key!r:.80}")
 
 
 def _contains_words(record: RunRecord, words: str) -> bool:

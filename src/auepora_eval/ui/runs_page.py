@@ -16,7 +16,7 @@ from ..render.html import pluralize
 from ..store.records import RunRecord, RunStatus
 from .page_request import Fields, PageRequest, page_route
 from .run_filter import RunCondition, RunFilter, run_texts
-from .run_table import RunTable, count_answers, read_results, sort_records
+from .run_table import EXTRAS, RunTable, count_answers, read_results, sort_records
 from .run_trend import trend_figure, trend_strip
 from .sweep_page import fold_sweeps
 from .workbench import Workbench, load_templates, make_url, render_template
@@ -61,7 +61,7 @@ def runs_page(request: PageRequest) -> Response:
     if not records:
         return render_template(request, "runs.html", total=0)
     results = read_results(workbench, records)
-    run_filter.check_metrics(chain.from_iterable(result.by_name for result in results.values()))
+    run_filter.check_metrics(chain.from_iterable(result.by_name for result in results.values()), EXTRAS)
     listed = [record for record in records if run_filter.accepts(record, results[record.run_id].by_name)]
     main_names = Counter(main for record in listed if (main := results[record.run_id].main))
     trend_metric = run_filter.metric or next((name for name, _ in main_names.most_common(1)), "")

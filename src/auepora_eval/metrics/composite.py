@@ -211,7 +211,7 @@ class Conditioned(CombinedMetric):
             return Score(add_outcome("The question is unanswerable; refused", float(is_refusal)))
         if is_refusal:
             return Score(add_outcome("Refused, although there is an answer", 0.0))
-        if score.status is not Status.SCORED:
+        if score.value is None:
             return score
         return Score(add_outcome("Not refused; the other metric counts", score.value))
 

@@ -198,8 +198,7 @@ def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> st
 
 def one_line(text: str) -> str:
     """The text in one line, with surrogates and line breaks (from file names and ids) escaped."""
-    plain = text.encode(errors="backslashreplace").decode()
-    return re.sub(r"[^ -~]", _escape_unprintable, plain)
+    return re.sub(r"[^ -~]", _escape_unprintable, text.encode(errors="backslashreplace").decode())
 
 
 def _escape_unprintable(found: re.Match[str]) -> str:

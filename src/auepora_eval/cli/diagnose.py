@@ -154,8 +154,9 @@ def command(
     for option, given in (("--erag", measures), ("--utility", utility)):
         if given and "each" not in chosen:
             raise click.UsageError(f"{option} goes with the arm each: add it to --arms")
-    no_csv = "a diagnosis cannot be written as CSV; write .html, .json, .md or a table"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(
+        output, as_json=as_json, no_csv="a diagnosis cannot be written as CSV; write .html, .json, .md or a table"
+    )
     options = DiagnosisOptions(
         chosen,
         correct=_spec(correct),
@@ -328,5 +329,4 @@ def replay_command(
     if report.outcome.ended != "finished":
         echo_err(f"Stopped: {report.outcome.message}; the same command resumes it", always=True)
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
-    document = render_document(form, report.to_dict(), markdown=report.to_markdown(), text=report.to_text())
-    write_out(document, output)
+    write_out(render_document(form, report.to_dict(), markdown=report.to_markdown(), text=report.to_text()), output)

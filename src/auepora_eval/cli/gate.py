@@ -220,8 +220,7 @@ def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
 
     compared = [record] if report.against is None else [record, store.find(report.against)]
     failed = [f"{run.name}: {failed_in_run(store, run)[1]}" for run in compared]
-    about = [gold_note(compared)]
-    return gates_short(report, failed="; ".join(failed), about=about, commands=[ALL_TABLES]).text()
+    return gates_short(report, failed="; ".join(failed), about=[gold_note(compared)], commands=[ALL_TABLES]).text()
 
 
 def _check(

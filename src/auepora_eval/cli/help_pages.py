@@ -126,6 +126,5 @@ def _shortened(text: str) -> str:
     kept = paragraphs[:1]
     for paragraph in paragraphs[1:]:
         if paragraph.lstrip().startswith("\b"):
-            lines = paragraph.split("\n")
-            kept.append("\n".join(lines[: MAX_EXAMPLES + 1]))
+            kept.append("\n".join(paragraph.split("\n")[: MAX_EXAMPLES + 1]))
     return "\n\n".join(kept)

@@ -72,8 +72,7 @@ class LabelSession:
         )
         batch = self.batch([record])
         in_force = record_draw(self.labels, draw)
-        entries = self.entries([record], draw.sample_ids)
-        self._run(self.form(batch, entries, in_force.selections()), record.name)
+        self._run(self.form(batch, self.entries([record], draw.sample_ids), in_force.selections()), record.name)
 
     def run_picked(self, record: RunRecord, picked: Iterable[str]) -> None:
         """Label answers that a person picked."""

@@ -74,8 +74,7 @@ def command(
     """
     from ..runs.pilot import plan_size
 
-    no_csv = "sizes cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(output, as_json=as_json, no_csv="sizes cannot be written as CSV; write .json, .md or text")
     if metrics and not runs:
         raise click.UsageError("-m names a metric of a pilot: give a run")
     refuse_input_as_output(output, [default_store(store)])

@@ -119,8 +119,7 @@ def run_sweep(
         echo_err(f"To resume: {resume}", always=True)
         sys.exit(INTERRUPTED if runs.last.ended == "stopped" else STOPPED_EARLY)
     curve = runs.curve
-    text = render_document(form, curve.to_dict(), markdown=curve_markdown(curve), text=curve_text(curve))
-    write_out(text, output)
+    write_out(render_document(form, curve.to_dict(), markdown=curve_markdown(curve), text=curve_text(curve)), output)
     together = "" if runs.together is None else f"; all arms together as {runs.together.record.run_id}"
     finish_runs({sweep.label(level): outcome for level, outcome in runs.outcomes.items()}, together)
 

@@ -465,8 +465,7 @@ def queries_command(
     from ..queries.rows import list_rows, shown_metrics
     from ..queries.table import QueryTable
 
-    no_csv = "queries cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(output, as_json=as_json, no_csv="queries cannot be written as CSV; write .json, .md or text")
     if reason and save is None:
         raise click.UsageError("--reason goes with --save")
     if groups and (sort or save is not None):
@@ -530,8 +529,7 @@ def _answer_rule(table: QueryTable, correct: str | None, correct_from: float | N
     from ..core.metrics_base import BatchMetric, is_judged
     from ..runs.diagnose import choose_correctness
 
-    conventions = plan_conventions(table.runs[-1].record)
-    found = choose_correctness([], conventions, parse_specs([correct])[0], correct_from)
+    found = choose_correctness([], plan_conventions(table.runs[-1].record), parse_specs([correct])[0], correct_from)
     metric = found.metric
     assert isinstance(metric, BatchMetric)
     rule = AnswerRule.of_metric(metric.name, found.threshold)
@@ -596,8 +594,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     auepora samples refunds
     auepora compare baseline latest --samples refunds
     """
-    no_csv = "sets cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(output, as_json=as_json, no_csv="sets cannot be written as CSV; write .json, .md or text")
     labels = default_labels(default_store(store))
     if name is not None:
         chosen = find_sample_set(labels, name)
@@ -671,8 +668,9 @@ def explain_command(
     from ..labels.batch_plans import labels_folder
     from ..report.explain import explain, explanation_report
 
-    no_csv = "explanations cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(
+        output, as_json=as_json, no_csv="explanations cannot be written as CSV; write .json, .md or text"
+    )
     with open_store(store, output=output) as found:
         log = CorrectionLog(labels_folder(found))
         explanation = explain(found, run, metric, query=sample_id, models=models, corrections=log)

@@ -54,8 +54,7 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if not (target / name).exists():
-            content = files("auepora_eval.examples.quickstart").joinpath(name).read_bytes()
-            (target / name).write_bytes(content)
+            (target / name).write_bytes(files("auepora_eval.examples.quickstart").joinpath(name).read_bytes())
     store = str(target / "runs.sqlite")
     outcomes: dict[str, RunOutcome] = {}
     for name, plan in PLANS.items():
@@ -95,8 +94,7 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
     with RunStore.open(store) as runs:
         for name, outcome in outcomes.items():
             samples = runs.samples(outcome.record.run_id)
-            outputs = list(aligned_outputs(runs, outcome.record.run_id))
-            results[name] = evaluate(samples, outputs, metrics)
+            results[name] = evaluate(samples, list(aligned_outputs(runs, outcome.record.run_id)), metrics)
     return runs_table(results)
 
 

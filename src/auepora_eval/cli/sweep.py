@@ -113,8 +113,7 @@ def command(
     from ..systems.calls import Stop
 
     source = read_source(Path(plan)).with_settings(judging.settings)
-    changes = judging.limits()
-    prepared = prepare_sweep(source, options, changes)
+    prepared = prepare_sweep(source, options, judging.limits())
     refuse_input_as_output(output, [plan, prepared.where])
     if judging.preview:
         from ..runs.preview import preview_plan

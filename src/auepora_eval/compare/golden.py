@@ -79,8 +79,7 @@ def known_queries(
     messages = []
     if unknown:
         messages.append(f"{_queries(unknown, 'golden ')} unknown to {where}, left out: {format_ids(unknown)}")
-    golden_ids = {query.sample_id for query in queries}
-    rest = sorted(known_ids - golden_ids)
+    rest = sorted(known_ids - {query.sample_id for query in queries})
     if rest:
         messages.append(f"{_queries(rest)} in {where} and not among the golden ones, left out: {format_ids(rest)}")
     return found, messages
@@ -212,8 +211,7 @@ class GoldFinder:
         if not has_spans(query):
             return units, "exact_id"
         for output in outputs:
-            ranks = unit_ranks(units, documents_of(output), "exact_id")
-            if any(found.rank is not None for found in ranks):
+            if any(found.rank is not None for found in unit_ranks(units, documents_of(output), "exact_id")):
                 return units, "exact_id"
         return units, "id"
 
@@ -433,8 +431,7 @@ def compute_metrics(
             failed[row] |= is_failed(output)
             yield query, output
 
-    results = _results(counted, repeats, corpus)
-    values = {result.name: result.value for result in results if result.defined}
+    values = {result.name: result.value for result in _results(counted, repeats, corpus) if result.defined}
     return aggregate_metrics(values, len(failed), sum(failed))
 
 

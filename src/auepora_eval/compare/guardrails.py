@@ -189,8 +189,7 @@ def fallen_metrics(
         may_have_fallen |= found.p_value is not None and found.p_value < ALPHA
     if not may_have_fallen:
         return ()
-    tested = compute_comparisons(others, clusters, seed=seed)
-    worse = [found for found in tested if found.verdict == "worse"]
+    worse = [found for found in compute_comparisons(others, clusters, seed=seed) if found.verdict == "worse"]
     least = {TargetCategory.LATENCY.name: _LATENCY_NOISE_S}  # other work on the machine makes smaller differences
     return tuple(found.name for found in worse if abs(found.delta or 0.0) >= least.get(found.target, 0.0))
 

@@ -86,9 +86,7 @@ class RunResults:
 
     def with_scores(self, result: MetricResult) -> MetricResult:
         """One of the results with its scores; one that was computed again has them."""
-        if result.scores is not None:
-            return result
-        return self._kept(result.name, result.signature)
+        return result if result.scores is not None else self._kept(result.name, result.signature)
 
     def scores_of(self, result: MetricResult) -> Scores:
         """The scores of a result; all skipped where there are none."""

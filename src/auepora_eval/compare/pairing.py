@@ -102,8 +102,7 @@ def _shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_data
         clustered = clustered or any_clustered([sample])
     codes = cluster_ids(ids, families) if clustered else None
     if all(record.fingerprint == first.fingerprint for record in records):
-        every = np.arange(len(ids), dtype=np.intp)
-        return SharedSamples(ids, [every] * len(records), codes, [0] * len(records))
+        return SharedSamples(ids, [np.arange(len(ids), dtype=np.intp)] * len(records), codes, [0] * len(records))
     names_by_run = [ids, *(store.sample_ids(record.run_id) for record in records[1:])]
     in_all = set(ids).intersection(*names_by_run)
     common = [name for name in ids if name in in_all]
@@ -410,8 +409,7 @@ def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapp
             if metric.name == name:
                 yield metric
     # Scored again later, perhaps by other conventions than the plan's, or under a name of its own.
-    plain = (result.signature or name).partition("|")[0]
-    for spec in dict.fromkeys((name, plain)):
+    for spec in dict.fromkeys((name, (result.signature or name).partition("|")[0])):
         for conventions in (rules, *PRESETS.values()):
             yield from build(spec, conventions)
 

@@ -102,8 +102,7 @@ class SearchTexts:
         found = np.flatnonzero(data[first : first + last] == wanted[first])
         for place in range(size):
             if len(found) < _FEW_POSITIONS:
-                matching = [self._data.startswith(wanted, at) for at in found.tolist()]
-                return found[np.array(matching, np.bool_)]
+                return found[np.array([self._data.startswith(wanted, at) for at in found.tolist()], np.bool_)]
             if place != first:
                 found = found[data[found + place] == wanted[place]]
         return found

@@ -261,9 +261,7 @@ def parse_name(text: str) -> tuple[str, str, str]:
         return "metric", unquote(rest), run
     if field in _NAMED and dot and name:
         return field, unquote(name), run
-    if rest in _FIELDS:
-        return rest, "", run
-    return "metric", rest, run
+    return (rest, "", run) if rest in _FIELDS else ("metric", rest, run)
 
 
 def split_condition(text: str) -> tuple[str, str, str] | None:

@@ -348,8 +348,7 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
             verdict = by_number.get(number, {})
             label = str(verdict.get("verdict", "no verdict"))
             why, source = str(verdict.get("why", "")), str(about.get("of") or "")
-            judged = ClaimVerdict(row.metric, row.critic, label, why, source)
-            claims.setdefault(statement, []).append(judged)
+            claims.setdefault(statement, []).append(ClaimVerdict(row.metric, row.critic, label, why, source))
     return claims
 
 

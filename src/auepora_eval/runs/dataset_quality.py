@@ -89,8 +89,7 @@ def dataset_quality(
     """Check a dataset; ``runs`` are finished runs on it in the ``store``, by default all of them."""
     if store is not None and not runs:
         fingerprint = dataset_fingerprint(samples)
-        finished = store.runs(status=RunStatus.FINISHED)
-        runs = [record for record in finished if record.fingerprint == fingerprint]
+        runs = [record for record in store.runs(status=RunStatus.FINISHED) if record.fingerprint == fingerprint]
     findings = [_near_duplicates(samples), _missing_gold(samples, corpus_ids)]
     units = _count_units(samples)
     detectable = finite_or_none(mde(math.sqrt(ASSUMED_CHANGES), units))
@@ -140,8 +139,7 @@ def _near_duplicates(samples: Sequence[EvaluationSample]) -> QualityFinding | No
     named = "; ".join(f"{name} and {other}" for name, other in pairs[:5])
     more = f" and {len(pairs) - 5} more" if len(pairs) > 5 else ""
     text = f"{len(pairs)} pairs of nearly equal questions count as independent ({named}{more}); give them a cluster_id"
-    ids = list(dict.fromkeys(chain.from_iterable(pairs)))
-    return QualityFinding("near_duplicates", text, ids)
+    return QualityFinding("near_duplicates", text, list(dict.fromkeys(chain.from_iterable(pairs))))
 
 
 def _have_other_answers(first: EvaluationSample, second: EvaluationSample) -> bool:

@@ -313,8 +313,7 @@ class _ArmRunner(RunGroup):
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         changed = "its samples or documents have changed since; start a new diagnosis without --resume"
-        outcome = self.start_or_resume(request, changed=changed, key=DIAGNOSIS)
-        return self._with_all_metrics(outcome, request)
+        return self._with_all_metrics(self.start_or_resume(request, changed=changed, key=DIAGNOSIS), request)
 
     def _with_all_metrics(self, outcome: RunOutcome, request: RunRequest) -> RunOutcome:
         """The outcome with the metrics that a finished run was not scored by, from its stored outputs."""
@@ -504,10 +503,8 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
     found: dict[bool, dict[str, ArmOutcomes]] = {False: {}, True: {}}
     for arm, again in arm_runs(options.arms):
         if arm != "each":
-            outcome = outcomes[run_label(arm, again)]
-            found[again][arm] = arm_outcomes(store, outcome, runner.correctness, samples)
-    ranks = _gold_ranks(runner, outcomes[run_label("retrieved")])
-    sufficient = [rank is not None for rank in ranks]
+            found[again][arm] = arm_outcomes(store, outcomes[run_label(arm, again)], runner.correctness, samples)
+    sufficient = [rank is not None for rank in _gold_ranks(runner, outcomes[run_label("retrieved")])]
     judged, note = _judged_sufficiency(runner.request.metrics or (), outcomes[run_label("retrieved")])
     runner.notes.extend([note] if note else [])
     positions = _gold_ranks(runner, outcomes[run_label("mixed")]) if "mixed" in options.arms else []

@@ -254,8 +254,7 @@ class ScoringJob:
         self._retrieved.check(self.chosen, record)
         results.run_id = record.run_id
         stored = store.outputs(record.run_id, texts=False)
-        errors = (row.output.error for row in stored if row.output.error is not None)
-        results.failure = mass_failure(results, errors)
+        results.failure = mass_failure(results, (row.output.error for row in stored if row.output.error is not None))
         describe_gold(
             results, self.chosen, store, record, self.rows, conventions=self.conventions, reading=self.reading
         )

@@ -57,8 +57,7 @@ def judged_signatures(metrics: Sequence[Metric], run: RunInfo) -> dict[str, str]
     for outer in metrics:
         if isinstance(outer, BatchMetric):
             for part in judged_parts(outer):
-                bound = part.for_run(run)
-                found.setdefault(part.name, str(run_signature(bound, run)))
+                found.setdefault(part.name, str(run_signature(part.for_run(run), run)))
     return found
 
 
@@ -109,8 +108,7 @@ def rescoring_metrics(
             with use_resources(dict.fromkeys(judges.names)):
                 specs, two_stage = with_cheap_metrics(specs, two_stage)
             judges = replace(judges, settings=replace(judges.settings, two_stage=two_stage))
-        built = judges.build(list(used_resources(specs)), need_key=need_key)
-        with use_resources(built):
+        with use_resources(judges.build(list(used_resources(specs)), need_key=need_key)):
             return None if specs is None else resolve_metrics(specs, conventions_of_run(record, conventions)), judges
 
 

@@ -125,8 +125,7 @@ def _metrics(request: RunRequest, names: Sequence[str]) -> list[Metric] | None:
         return None
     planned = request.metrics or ()
     known = {getattr(type(metric), "registered_as", metric.name) for metric in planned}
-    more = [name for name in names if name not in known]
-    return [*planned, *resolve_metrics(more, request.conventions)]
+    return [*planned, *resolve_metrics([name for name in names if name not in known], request.conventions)]
 
 
 def arm_results(results: Results | None) -> Results | None:

@@ -130,8 +130,7 @@ class ComparisonSize(BlockReport):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        sizes = [asdict(size) for size in self.metrics]
-        return {**asdict(self.request), "runs": list(self.runs), "metrics": sizes}
+        return {**asdict(self.request), "runs": list(self.runs), "metrics": [asdict(size) for size in self.metrics]}
 
     def blocks(self) -> list[Block]:
         """A table of all metrics, and of numbers of repeats."""

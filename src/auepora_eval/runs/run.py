@@ -234,8 +234,7 @@ class _Execution:
         return replace(self._outcome("finished"), results=results, counts=store.counts(self.record.run_id))
 
     def _outcome(self, ended: Literal["finished", "stopped", "failed"]) -> RunOutcome:
-        record = self.store.find(self.record.run_id)
-        return RunOutcome(record, ended, asked=self.stored, failed=self.failed)
+        return RunOutcome(self.store.find(self.record.run_id), ended, asked=self.stored, failed=self.failed)
 
     def _mark(self, status: RunStatus, message: str) -> None:
         """Store why the run ended, if the store still works; the caller raises the original error."""
@@ -769,8 +768,7 @@ def git_commit(folder: Path) -> str | None:
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
         return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return f"{commit}+changes" if changed else commit
+    return f"{commit}+changes" if _git(folder, "status", "--porcelain", "--untracked-files=no") else commit
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -165,8 +165,7 @@ class TwoStageStep(ScoringStep):
             for metric in chosen
             if known[metric.name] is None
         }
-        first = [metric for metric in job.scored if metric.name not in settings.metrics]
-        self._first = job.evaluate(first, executor)
+        self._first = job.evaluate([metric for metric in job.scored if metric.name not in settings.metrics], executor)
         for metric in chosen:
             draw = self._draw(job, metric, known[metric.name], budgets.get(metric.name))
             if draw is not None:
@@ -354,8 +353,7 @@ def _other_runs(store: RunStore, record: RunRecord, *, limit: int | None = _SEAR
 def _new_draw(job: ScoringJob, stage: _Stage, settings: TwoStageSettings, budget: int) -> JudgeDraw:
     samples = job.rows
     applies = np.flatnonzero(_applies(stage.metric, samples))
-    history = _history(job.store, job.record, stage)
-    features, calibrator, run_id = history or ((), None, None)
+    features, calibrator, run_id = _history(job.store, job.record, stage) or ((), None, None)
     predictions = _predict(stage.cheap, stage.first, features, calibrator)[applies]
     errors = expected_errors(predictions, calibrated=calibrator is not None)
     drawn = _draw_by_strata(predictions, errors, budget, settings.seed)
@@ -734,5 +732,4 @@ class _Correction:
         result.interval = None if interval is None else (interval.low, interval.high)
         if interval is not None:
             method = f"corrected ({interval.method})"
-            flags = list(interval.flags)
-            result.details.interval = IntervalDetails(method=method, units=interval.units, flags=flags)
+            result.details.interval = IntervalDetails(method=method, units=interval.units, flags=list(interval.flags))

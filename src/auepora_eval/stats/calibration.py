@@ -408,8 +408,9 @@ def corrected_mean(
     if binary:
         lowest, highest = 0.0, 1.0
     draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=binary, finite=finite)
-    bounds = lowest, highest
-    return _corrected(scores, labels, draw, codes, alone=alone, bounds=bounds, finite=finite, use_scores=use_scores)
+    return _corrected(
+        scores, labels, draw, codes, alone=alone, bounds=(lowest, highest), finite=finite, use_scores=use_scores
+    )
 
 
 def corrected_difference(
@@ -445,8 +446,9 @@ def corrected_difference(
         lowest, highest = 0.0, 1.0
     width = highest - lowest
     draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=False, finite=finite)
-    bounds = (-width, width)
-    return _corrected(scores, labels, draw, codes, alone=alone, bounds=bounds, finite=finite, use_scores=use_scores)
+    return _corrected(
+        scores, labels, draw, codes, alone=alone, bounds=(-width, width), finite=finite, use_scores=use_scores
+    )
 
 
 def _corrected(

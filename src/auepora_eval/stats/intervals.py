@@ -566,9 +566,7 @@ def can_enumerate(ways: int, units: int, draws: int) -> bool:
 def pool_units(sums: Floats, most: int) -> Floats:
     """Pool the units into ``most`` groups if there are more of them; units of a group are then permuted together."""
     units = len(sums)
-    if units <= most:
-        return sums
-    return sums_by(np.arange(units) % most, sums)
+    return sums if units <= most else sums_by(np.arange(units) % most, sums)
 
 
 def tail_proportion(values: Floats, seen: float, *, exact: bool) -> float:

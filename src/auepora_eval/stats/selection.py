@@ -72,10 +72,7 @@ def _draw_means(sums: Floats, n: int, draws: int, seed: int) -> Floats:
     units = len(pooled)
     rng = np.random.default_rng(seed)
     at_once = max(1, _DRAWN_AT_ONCE // units)
-    parts = []
-    for start in range(0, draws, at_once):
-        weights = rng.standard_normal((min(at_once, draws - start), units))
-        parts.append(weights @ pooled)
+    parts = [rng.standard_normal((min(at_once, draws - start), units)) @ pooled for start in range(0, draws, at_once)]
     return np.concatenate(parts) * (math.sqrt(len(sums) / (len(sums) - 1)) / n)
 
 

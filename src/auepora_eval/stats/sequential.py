@@ -274,8 +274,7 @@ class SequentialDesign:
 
 
 def _known_fields(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(kind)}
-    if unknown := sorted(set(stored) - names):
+    if unknown := sorted(set(stored) - {field.name for field in fields(kind)}):
         raise BadValueError(f"{kind.__name__} has no field {unknown[0]!r}; a newer version may have written it")
     return dict(stored)
 

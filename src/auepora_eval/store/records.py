@@ -49,8 +49,7 @@ def new_run_id() -> str:
 def score_key(name: str, signature: str) -> str:
     """Return the key of a result within its run: a hash of name and signature. Stores contain it: never change it."""
     # Length prefixes make the pairs unambiguous.
-    text = f"{len(name)}:{name}{len(signature)}:{signature}"
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(f"{len(name)}:{name}{len(signature)}:{signature}".encode(), digest_size=16).hexdigest()
 
 
 def utc_now() -> datetime:

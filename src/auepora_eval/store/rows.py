@@ -619,8 +619,7 @@ def read_results(
     with_scores: bool = True,
 ) -> Results:
     """Read the results of a run by position; the latest of each name, or all, oldest first."""
-    query = f'{_SUMMARY} WHERE run_id = ? ORDER BY "position", name, computed_at'
-    rows = connection.records(query, (run_id,))
+    rows = connection.records(f'{_SUMMARY} WHERE run_id = ? ORDER BY "position", name, computed_at', (run_id,))
     chosen = rows if every_signature else _latest_rows(rows)
     found = (
         [read_one(connection, run_id, row["name"], row["signature"]) for row in chosen]

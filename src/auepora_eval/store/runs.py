@@ -665,8 +665,7 @@ def decision_key(kind: DecisionKind, runs: Sequence[str], metrics: Sequence[str]
     A design has no metrics in its key, so that two runs have one design. Stores contain it: never change it.
     """
     words = [kind, *sorted(runs), *([] if kind in DESIGNS else ["", *sorted(metrics)])]
-    text = "".join(f"{len(word)}:{word}" for word in words)
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    return blake2b("".join(f"{len(word)}:{word}" for word in words).encode(), digest_size=16).hexdigest()
 
 
 def record_decision(

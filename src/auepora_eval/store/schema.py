@@ -201,8 +201,7 @@ def _key_scores_by_hash(connection: DatabaseConnection) -> None:
 
 def _add_judgements(connection: DatabaseConnection) -> None:
     """Add judgements and judge usage."""
-    is_server = connection.is_postgresql
-    blob, by_key = ("BYTEA", "") if is_server else ("BLOB", " WITHOUT ROWID")
+    blob, by_key = ("BYTEA", "") if connection.is_postgresql else ("BLOB", " WITHOUT ROWID")
     for statement in (
         f"""CREATE TABLE eval_judgements (
             run_id TEXT NOT NULL, score_key TEXT NOT NULL, repeat INTEGER NOT NULL, "position" INTEGER NOT NULL,

@@ -271,8 +271,7 @@ def _add_statistics(answer: SweepAnswer, scores: SweepScores) -> None:
     """Add the set of the best, the tests against the baseline, the distances from the best, and effects."""
     sweep, found, places = answer.sweep, scores.found, scores.places
     kept = found.not_distinguishable().tolist()
-    distances = found.behind_best(sweep.delta)
-    for place, is_kept, distance in zip(places, kept, distances, strict=True):
+    for place, is_kept, distance in zip(places, kept, found.behind_best(sweep.delta), strict=True):
         result = answer.results[place]
         result.is_kept, result.distance = is_kept, distance
         if sweep.eliminates and result.record is not None:  # the looks decide, each with a part of the error rate

@@ -154,8 +154,7 @@ def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Ta
         TableColumn("Pareto", brief=True, minor=True),
         TableColumn("status", minor=True),
     ]
-    rows = [_row(answer, result) for result in answer.results[:most]]
-    return without_empty_columns(simple_table(columns, rows))
+    return without_empty_columns(simple_table(columns, [_row(answer, result) for result in answer.results[:most]]))
 
 
 def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:

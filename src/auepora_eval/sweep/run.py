@@ -499,8 +499,7 @@ def run_in_looks(runner: SweepRunner) -> None:
     are asked to the end.
     """
     samples = runner.prepared.samples
-    families = [cluster_key(sample) for sample in samples]
-    clusters = cluster_ids([sample.sample_id for sample in samples], families)
+    clusters = cluster_ids([sample.sample_id for sample in samples], [cluster_key(sample) for sample in samples])
     order = np.random.default_rng(runner.prepared.plans[0].seed).permutation(np.unique(clusters))
     units = [np.flatnonzero(clusters == name) for name in order.tolist()]
     every = list(range(len(runner.prepared.plans)))

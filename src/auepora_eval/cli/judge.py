@@ -28,8 +28,8 @@ from .judge_options import (
     limit_options,
     make_judge_session,
     preview_text,
-    usage_text,
 )
+from .judgements import usage_text
 from .main import LazyGroup
 from .options import (
     complete_run,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..judge.preview import Preview
     from ..judge.session import JudgeSession
     from ..plan.resources import PlannedJudges
-    from ..runs.run import RunCallbacks
-    from ..store.records import RunRecord, StoredOutput
 
 JUDGE = "judge"
 """Resource name of the judge given on the command line."""
@@ -251,6 +249,8 @@ def attach_usage(results: Results, session: JudgeSession) -> None:
 
 def echo_usage(session: JudgeSession) -> None:
     """Print the judge usage, if a judge was needed."""
+    from .judgements import usage_text
+
     if session.usage_log.total.judgements:
         echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
 
@@ -383,66 +383,18 @@ class ScoringProgress:
         return ", ".join(filter(None, [self._look, f"{self._failed} failed" if self._failed else ""]))
 
 
-def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) -> str:
-    """The estimate of judge calls and cost, as text or JSON."""
+def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = (), first: int = 0) -> str:
+    """The estimate of judge calls and cost, as text or JSON; so many of the notes come before it."""
     if as_json:
         return json_text({**found.to_dict(), "remarks": list(notes)})
-    return "\n\n".join([found.to_text(), *notes])
+    estimate = found.to_text() if found.metrics else "no metric asks a judge"
+    return "\n\n".join([*notes[:first], estimate, *notes[first:]])
 
 
-def usage_text(usage: Mapping[str, Any]) -> str:
-    """Judge usage in one line."""
-    failed = sum((usage.get("failed") or {}).values())
-    parts = [f"{usage.get('judgements', 0):,} judgements", f"{usage.get('calls', 0):,} calls"]
-    if usage.get("cached"):
-        parts.append(f"{usage['cached']:,} from the cache")
-    if failed:
-        parts.append(f"{failed:,} failed")
-    tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-    if any(tokens):
-        parts.append(f"{tokens[0]:,} + {tokens[1]:,} tokens")
-    if usage.get("cost") is not None:
-        parts.append(f"cost {usage['cost']:.4g}")
-    return ", ".join(parts)
-
-
-# --- progress of a run on the terminal, its exit codes, and the options that resume it -------------------------------
+# --- exit codes of a run ---------------------------------------------------------------------------------------------
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
 """Exit codes."""
-
-_RESUME_OPTIONS = {
-    "--store": "store",
-    "--samples": "samples",
-    "--limit": "limit",
-    "--name": "name",
-    "-m": "metrics",
-    "--conventions": "conventions",
-    "--concurrency": "concurrency",
-    "--judge-repeats": "judge_repeats",
-    "--until-decided": "until_decided",
-    "--stop-metric": "stop_metric",
-    "--delta": "delta",
-    "--stop-seed": "stop_seed",
-    "--set": "set_texts",
-}
-"""Options that must be repeated to resume a run."""
-
-
-def resume_options() -> tuple[list[str], str]:
-    """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
-    from ..runtime.secrets import url_secrets
-
-    params = click.get_current_context().params
-    # An address with a password is not printed.
-    hidden = bool(url_secrets(params["store"] or ""))
-    parts: list[str] = []
-    for option, name in _RESUME_OPTIONS.items():
-        value = None if hidden and name == "store" else params.get(name)
-        for text in value if isinstance(value, tuple) else () if value is None else (value,):
-            parts += [option, str(text)]
-    parts += ["--safe"] if params.get("safe") else []
-    return parts, "with the same --store, " if hidden else ""
 
 
 def exit_with_errors(*errors: str) -> NoReturn:
@@ -455,34 +407,3 @@ def run_failure(results: Results) -> str | None:
     """Why a finished run failed as a whole, in one line; ``None`` if it did not."""
     nothing = None if any(result.defined for result in results) else "nothing could be scored"
     return ": ".join(filter(None, [nothing, results.failure])) or None
-
-
-class RunProgress(ScoringProgress):
-    """Shows the progress of a run on the terminal: first that of its calls, then that of scoring and judging."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._advance: Any = None
-        self._failed_calls = 0
-        self.run_id: str | None = None
-        """Id of the run, once it exists."""
-
-    def callbacks(self) -> RunCallbacks:
-        """The callbacks for ``run_plan``."""
-        from ..runs.run import RunCallbacks
-
-        return RunCallbacks(self._on_start, self._on_answers, self.start_scoring, self.start_judging, self.show_look)
-
-    def _on_start(self, record: RunRecord, to_do: int) -> None:
-        self._progress_bar.close()  # that of the previous run of a sweep
-        self.run_id, self._failed_calls = record.run_id, 0
-        echo_err(f"{record.run_id} ({record.name}): {to_do} answers to collect")
-        line = progress("asking", to_do, rate=True, suffix=self._failed_calls_note)
-        self._advance = self._progress_bar.enter_context(line)
-
-    def _failed_calls_note(self) -> str:
-        return f"{self._failed_calls} failed" if self._failed_calls else ""
-
-    def _on_answers(self, answers: Sequence[StoredOutput]) -> None:
-        self._failed_calls += sum(answer.output.error is not None for answer in answers)
-        self._advance(len(answers))

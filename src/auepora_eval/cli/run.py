@@ -20,11 +20,9 @@ from .judge_options import (
     INTERRUPTED,
     STOPPED_EARLY,
     JudgingOptions,
-    RunProgress,
     StopOptions,
     exit_with_errors,
     preview_text,
-    resume_options,
     run_failure,
     scoring_judge_options,
     stop_options,
@@ -49,6 +47,7 @@ from .options import (
     target_option,
     write_out,
 )
+from .run_progress import RunProgress, resume_options
 from .score import PRESETS
 
 if TYPE_CHECKING:

@@ -48,7 +48,8 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
     from ..models.loading import find_installed_model
     from ..report.pages import write_report
     from ..runs.run import run_plan
-    from .judge_options import STOPPED_EARLY, RunProgress
+    from .judge_options import STOPPED_EARLY
+    from .run_progress import RunProgress
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

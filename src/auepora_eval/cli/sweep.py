@@ -127,7 +127,7 @@ def command(
         )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]
-        write_out(preview_text(found, as_json=form == "json", notes=notes), output)
+        write_out(preview_text(found, as_json=form == "json", notes=notes, first=1), output)
         return
     stop = Stop()
     words = ["--resume", "--eliminate"] if options.eliminate else ["--resume"]

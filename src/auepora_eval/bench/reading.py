@@ -273,8 +273,7 @@ def _documents(texts: Any, ids: Any, name: str, *, is_ranking: bool) -> list[Any
     documents = [{"doc_id": doc_id, "text": text} for doc_id, text in zip(named, flat, strict=True)]
     if is_ranking:
         return [{"doc": document} for document in documents]
-    by_id = {document["doc_id"]: document for document in documents}
-    return list(by_id.values())
+    return list({document["doc_id"]: document for document in documents}.values())
 
 
 def _alternatives(value: Any, path: str) -> dict[str, Any]:

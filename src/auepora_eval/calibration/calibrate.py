@@ -109,8 +109,7 @@ def calibrate(
         own_labels = [label for label in labels if label.run not in other_names]
         selected, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
         kept, tuned = reject_tuning_labels(selected, tuned_on, leave_out=leave_out_tuned)
-        if tuned:
-            left_out["tuned"] = tuned
+        left_out["tuned"] = tuned
         human = aggregate_labels(kept, label_scale)
         ids = _labelled_ids(run, human, left_out)
         weights = weigh_samples(kept, ids, run.scores, draws, run.run_names, assume_random=assume_random)
@@ -386,8 +385,7 @@ def _common_samples(
             "samples of both runs"
         )
     labels = [_labels_of_drawn(ids, run.human, sample_weights) for run in (first, second)]
-    predictions = [_predicted_labels(run, ids, threshold) for run in runs]
-    return ids, sample_weights, predictions, labels
+    return ids, sample_weights, [_predicted_labels(run, ids, threshold) for run in runs], labels
 
 
 def _bias_difference(
@@ -432,13 +430,13 @@ def _difference(
         use_scores=use_scores,
         level=level,
     )
-    runs = first.run, second.run
     everything = [name for name in first.run.scores if name in second.run.scores]
     if len(ids) == len(everything):
         return found
     differs = np.array([sample_id not in sample_weights.equal_answers for sample_id in everything], dtype=np.float64)
-    proportion = mean_interval(differs, clusters=_clusters(runs[1], everything), binary=True, level=level)
+    proportion = mean_interval(differs, clusters=_clusters(second.run, everything), binary=True, level=level)
     assert proportion is not None
+    runs = first.run, second.run
     first_mean, second_mean = (float(_predicted_labels(run, everything, threshold).mean()) for run in runs)
     return with_zeros(found, proportion, scores_mean=second_mean - first_mean, samples=len(everything), finite=finite)
 

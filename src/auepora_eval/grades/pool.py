@@ -157,7 +157,8 @@ def pool_outputs(
     known = judged or {}
     for sample_id, documents in entries.items():
         pool.num_queries += bool(documents)
-        texts = _gold_texts(rows[sample_id]) if documents else {}
+        gold = (*(rows[sample_id].candidate_docs or ()), *(rows[sample_id].relevant_docs or ()))
+        texts = {document.doc_id: document.text for document in gold}
         for doc_id in sorted(documents, key=lambda doc: _shuffle_key(seed, sample_id, doc)):
             _add_document(
                 pool,
@@ -179,11 +180,6 @@ def _add_output(documents: dict[str, _PooledEntry], run: str, output: SystemOutp
             entry.text = item.doc.text
         elif item.doc.text and item.doc.text != entry.text:
             entry.other_text = True
-
-
-def _gold_texts(sample: EvaluationSample) -> dict[str, str]:
-    documents = (*(sample.candidate_docs or ()), *(sample.relevant_docs or ()))
-    return {document.doc_id: document.text for document in documents}
 
 
 def _add_document(

@@ -89,8 +89,7 @@ class SampleSet:
 
     def restrict(self, samples: Sequence[EvaluationSample]) -> Self:
         """The set with some of its samples only."""
-        ids = tuple(sample.sample_id for sample in samples)
-        return replace(self, ids=ids, fingerprint=content_fingerprint(samples))
+        return replace(self, ids=tuple(sample.sample_id for sample in samples), fingerprint=content_fingerprint(samples))
 
     def to_dict(self) -> dict[str, Any]:
         """For a file, and for JSON."""

@@ -267,8 +267,7 @@ class TrecInput(ScoreInput):
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the rankings at once, in this process."""
-        rules = self.options.conventions
-        return self.rankings.evaluate(metrics, conventions=rules, keep_scores=common["keep_scores"])
+        return self.rankings.evaluate(metrics, conventions=self.options.conventions, keep_scores=common["keep_scores"])
 
     def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
         """None: rankings have neither samples nor errors."""

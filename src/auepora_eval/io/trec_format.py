@@ -501,8 +501,7 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
         answer.append({"text": sentence["text"], "citations": [indexes[doc_id] for doc_id in citations]})
     words = sum(len(sentence["text"].split()) for sentence in answer)
     extra = {key: value for key, value in row.get("extra", {}).items() if key not in _FORMAT_KEYS}
-    head = {"topic_id": sample_id, "references": references}
-    return {**head, "response_length": words, **extra, "answer": answer}
+    return {"topic_id": sample_id, "references": references, "response_length": words, **extra, "answer": answer}
 
 
 RAG_FORMAT = register_format(

@@ -17,6 +17,7 @@ from ..judge.ratings import Scale
 from ..labels.agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
 from ..labels.draws import LabelDraw, record_verdict
 from ..labels.sample_weights import SampleWeights, joint_weights, representative_labels, weigh_samples
+from ..render.tables import plural
 from ..stats.agreement import (
     agreement_report,
     alpha_report,
@@ -44,7 +45,7 @@ from ..stats.sequential import SequentialResult
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .earlier_labels import predict_labels
-from .report import CHANCE_P_VALUE, CalibrationReport, Disagreement, Evidence, JudgeCalibration, conclude, count_of
+from .report import CHANCE_P_VALUE, CalibrationReport, Disagreement, Evidence, JudgeCalibration, conclude
 from .scores import SampleScores, ShownAnswer, load_run_scores
 
 _RIGHT_FROM = 0.5
@@ -450,12 +451,12 @@ def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None
 
 def _notes(run: SampleScores, human: AggregatedLabels) -> Iterator[str]:
     if human.adjudicated:
-        yield f"{count_of(human.adjudicated, 'label')} settled between annotators"
+        yield f"{human.adjudicated} {plural(human.adjudicated, 'label')} settled between annotators"
     if not human.binary:
         yield "labels are numbers: for verdicts, those from the middle of their scale on count as right"
     if run.without_score:
         yield (
-            f"{count_of(len(run.without_score), 'sample')} without a score; "
+            f"{len(run.without_score)} {plural(len(run.without_score), 'sample')} without a score; "
             f"the corrected mean is of the {len(run.scores)} others"
         )
 
@@ -503,7 +504,7 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
-    metric, reason = report.judged[0].metric, report.bias_sentence
+    metric, reason = report.judged[0].metric, report.describe_bias()
     if reason is not None or metric in biased_metrics(store, records):
         record_bias(store, records, metric, reason)
     if report.verdict is None:

@@ -18,7 +18,7 @@ from ..io.join import iter_outputs
 from ..io.labels import Provenance
 from ..io.rows import require_types, row_values
 from ..io.trec import judged_levels
-from ..io.values import parse_json
+from ..io.values import errors_at, parse_json
 from ..labels.draws import draw_path
 from ..labels.pair_draws import DrawnPair, PairDraw, read_pair_draw, write_pair_draw
 from ..options import PositiveInt, check_options
@@ -246,10 +246,8 @@ def read_pool(path: str | Path) -> list[PooledDocument]:
     lines: dict[tuple[str, str], int] = {}
     documents = []
     for number, line in read_lines(file):
-        try:
+        with errors_at(file, number):
             document = _parse_document(parse_json(line))
-        except LineError as error:
-            raise DataFileError(file, number, str(error)) from error
         first_line = lines.setdefault(document.key, number)
         if first_line != number:
             subject = f"document {document.doc_id!r} of query {document.sample_id!r}"
@@ -369,8 +367,7 @@ def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
             return False
     documents = {document.key: document for document in pool.documents}
     write_pair_draw(record, draw)
-    name = draw.id
-    write_lines(Path(path), (_drawn_line(documents[pair.key], name, pair) for pair in draw.order))
+    write_lines(Path(path), (_drawn_line(documents[pair.key], draw.id, pair) for pair in draw.order))
     return True
 
 

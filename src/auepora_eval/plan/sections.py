@@ -472,8 +472,7 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
 
 def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
     """The settings of two-stage judging, if the section has any, and the part that is stored."""
-    keys = option_types(TwoStageKeys)
-    if not any(section.has(key) for key in keys):
+    if not any(section.has(key) for key in option_types(TwoStageKeys)):
         return None, {}
     before = len(section.findings.errors)
     values, stored = section.read(TwoStageKeys)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -22,7 +21,7 @@ from ..io.join import align_outputs, load_dataset, read_outputs_file
 from ..io.jsonl import gathered_outputs
 from ..io.problems import ParsedOutput, Problems, quote_text
 from ..io.tables import read_records
-from ..io.values import parse_json
+from ..io.values import errors_at, parse_json
 from ..runtime.files import read_bytes
 from ..runtime.imports import import_object
 from .entries import Benchmark, Join, Part, Reading, parse_settings
@@ -114,7 +113,7 @@ def _samples(part: Part, data: Path, settings: Mapping[str, Any]) -> Iterator[Ev
     else:
         problems = Problems()
         for line, row in _rows(part.read, data, settings, of_outputs=False):
-            with _errors_at(data, line):
+            with errors_at(data, line):
                 sample = decode_sample(msgspec.json.encode(row))
             problems.is_new(data, sample.sample_id, line)
             yield sample
@@ -125,20 +124,11 @@ def _read_outputs(reading: Reading, path: Path, settings: Mapping[str, Any]) -> 
     for line, row in _rows(reading, path, settings, of_outputs=True):
         if reading.by_id:
             row.setdefault("response", "")  # other fields have the id: no answer is a wrong one
-        with _errors_at(path, line):
+        with errors_at(path, line):
             sample_id, output, has_retrieved = decode_output_line(msgspec.json.encode(row))
         if len(row) > 1:
             parsed.append(ParsedOutput(line, sample_id, output, has_retrieved))
     return gathered_outputs(path, parsed, Problems()).outputs
-
-
-@contextmanager
-def _errors_at(path: Path, line: int | None) -> Iterator[None]:
-    """Add file and line to an error about a record."""
-    try:
-        yield
-    except LineError as error:
-        raise DataFileError(path, line, str(error)) from error
 
 
 # --- records of a file -----------------------------------------------------------------------------------------------
@@ -159,7 +149,7 @@ def _rows(reading: Reading, path: Path, settings: Mapping[str, Any], *, of_outpu
             record |= prepare(found, **settings)
         for name, join in reading.join.items():
             record[name] = joined[name].get(str(select(record, join.on)), {})
-        with _errors_at(path, line):
+        with errors_at(path, line):
             row = _row(extract_values(record, extracts), columns)
             if "sample_id" not in row:
                 raise LineError(f"there is nothing at {quote_text(columns['sample_id'])}, which is the id of a sample")
@@ -179,7 +169,7 @@ def _records(reading: Reading, path: Path) -> Rows:
     if not reading.rows and not reading.by_id:
         yield from ((found.line, found.values) for found in read_records(path, Problems()))
         return
-    with _errors_at(path, None):
+    with errors_at(path, None):
         document = parse_json(read_bytes(path, is_document=True))
     if not isinstance(document, Mapping):
         raise DataFileError(path, None, "must be one object, whose keys have the records")
@@ -273,8 +263,7 @@ def _documents(texts: Any, ids: Any, name: str, *, is_ranking: bool) -> list[Any
     documents = [{"doc_id": doc_id, "text": text} for doc_id, text in zip(named, flat, strict=True)]
     if is_ranking:
         return [{"doc": document} for document in documents]
-    by_id = {document["doc_id"]: document for document in documents}
-    return list(by_id.values())
+    return list({document["doc_id"]: document for document in documents}.values())
 
 
 def _alternatives(value: Any, path: str) -> dict[str, Any]:

@@ -172,8 +172,7 @@ def _number(loaded: Loaded, name: str, published: PublishedMetric, results: Mapp
     ours = results.get(name + OURS)
     other = value if ours is None else _value(loaded.part, published, ours)
     intervals = (_interval(published, result), _interval(published, ours or result))
-    counted = result.details.num_samples
-    return Number(name, value, ours=other, intervals=intervals, counted=counted)
+    return Number(name, value, ours=other, intervals=intervals, counted=result.details.num_samples)
 
 
 def _corrected_number(

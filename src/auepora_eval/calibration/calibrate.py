@@ -17,6 +17,7 @@ from ..judge.ratings import Scale
 from ..labels.agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
 from ..labels.draws import LabelDraw, record_verdict
 from ..labels.sample_weights import SampleWeights, joint_weights, representative_labels, weigh_samples
+from ..render.tables import plural
 from ..stats.agreement import (
     agreement_report,
     alpha_report,
@@ -44,7 +45,7 @@ from ..stats.sequential import SequentialResult
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .earlier_labels import predict_labels
-from .report import CHANCE_P_VALUE, CalibrationReport, Disagreement, Evidence, JudgeCalibration, conclude, count_of
+from .report import CHANCE_P_VALUE, CalibrationReport, Disagreement, Evidence, JudgeCalibration, conclude
 from .scores import SampleScores, ShownAnswer, load_run_scores
 
 _RIGHT_FROM = 0.5
@@ -109,8 +110,7 @@ def calibrate(
         own_labels = [label for label in labels if label.run not in other_names]
         selected, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
         kept, tuned = reject_tuning_labels(selected, tuned_on, leave_out=leave_out_tuned)
-        if tuned:
-            left_out["tuned"] = tuned
+        left_out["tuned"] = tuned
         human = aggregate_labels(kept, label_scale)
         ids = _labelled_ids(run, human, left_out)
         weights = weigh_samples(kept, ids, run.scores, draws, run.run_names, assume_random=assume_random)
@@ -386,8 +386,7 @@ def _common_samples(
             "samples of both runs"
         )
     labels = [_labels_of_drawn(ids, run.human, sample_weights) for run in (first, second)]
-    predictions = [_predicted_labels(run, ids, threshold) for run in runs]
-    return ids, sample_weights, predictions, labels
+    return ids, sample_weights, [_predicted_labels(run, ids, threshold) for run in runs], labels
 
 
 def _bias_difference(
@@ -432,13 +431,13 @@ def _difference(
         use_scores=use_scores,
         level=level,
     )
-    runs = first.run, second.run
     everything = [name for name in first.run.scores if name in second.run.scores]
     if len(ids) == len(everything):
         return found
     differs = np.array([sample_id not in sample_weights.equal_answers for sample_id in everything], dtype=np.float64)
-    proportion = mean_interval(differs, clusters=_clusters(runs[1], everything), binary=True, level=level)
+    proportion = mean_interval(differs, clusters=_clusters(second.run, everything), binary=True, level=level)
     assert proportion is not None
+    runs = first.run, second.run
     first_mean, second_mean = (float(_predicted_labels(run, everything, threshold).mean()) for run in runs)
     return with_zeros(found, proportion, scores_mean=second_mean - first_mean, samples=len(everything), finite=finite)
 
@@ -452,12 +451,12 @@ def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None
 
 def _notes(run: SampleScores, human: AggregatedLabels) -> Iterator[str]:
     if human.adjudicated:
-        yield f"{count_of(human.adjudicated, 'label')} settled between annotators"
+        yield f"{human.adjudicated} {plural(human.adjudicated, 'label')} settled between annotators"
     if not human.binary:
         yield "labels are numbers: for verdicts, those from the middle of their scale on count as right"
     if run.without_score:
         yield (
-            f"{count_of(len(run.without_score), 'sample')} without a score; "
+            f"{len(run.without_score)} {plural(len(run.without_score), 'sample')} without a score; "
             f"the corrected mean is of the {len(run.scores)} others"
         )
 
@@ -505,7 +504,7 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
-    metric, reason = report.judged[0].metric, report.bias_sentence
+    metric, reason = report.judged[0].metric, report.describe_bias()
     if reason is not None or metric in biased_metrics(store, records):
         record_bias(store, records, metric, reason)
     if report.verdict is None:

@@ -99,6 +99,5 @@ def _feature_table(store: RunStore, record: RunRecord, features: Sequence[str]) 
     table = {sample_id: [first.probability(score)] for sample_id, score in first.scores.items()}
     for other in others:
         for sample_id, row in table.items():
-            known = sample_id in other.scores
-            row.append(other.probability(other.scores[sample_id]) if known else 0.5)
+            row.append(other.probability(other.scores[sample_id]) if sample_id in other.scores else 0.5)
     return table

@@ -200,7 +200,6 @@ def plan_comparison_batch(store: RunStore, options: BatchOptions, records: tuple
     entries = tuple(
         BatchEntry(sample_id, (places[0][sample_id], places[1][sample_id])) for sample_id in draw.sample_ids
     )
-    sentences = tuple(describe_forecast(draw))
     figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}
     return BatchPlan(
         options,
@@ -209,6 +208,6 @@ def plan_comparison_batch(store: RunStore, options: BatchOptions, records: tuple
         metric=draw.comparison.metric,
         entries=entries,
         draw=draw,
-        forecast=sentences,
+        forecast=tuple(describe_forecast(draw)),
         figures=figures,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from ..render.block_report import BlockReport
 from ..render.blocks import Block, Details, Prose, Row, TableColumn, select_columns, simple_table, without_empty_columns
 from ..render.markdown import blocks_markdown
 from ..render.short import ShortForm, decimals, first_names, rounded, rounded_interval
-from ..render.tables import UNRELIABLE_NOTE, format_value
+from ..render.tables import UNRELIABLE_NOTE, format_value, plural
 from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
 from ..stats.calibration import MAX_WEIGHT, Bin, Confusion, CorrectedMean
@@ -52,15 +52,12 @@ class Conclusion:
     @property
     def sentence(self) -> str:
         """The conclusion in one sentence."""
-        return self._sentence(self.reason)
+        return f"Conclusion: {self.name} is {_USABILITY_TEXT[self.usability]}, because {self.reason}."
 
     @property
     def short_sentence(self) -> str:
         """The sentence with as many digits as the intervals allow."""
-        return self._sentence(self.brief)
-
-    def _sentence(self, reason: str) -> str:
-        return f"Conclusion: {self.name} is {_USABILITY_TEXT[self.usability]}, because {reason}."
+        return replace(self, reason=self.brief).sentence
 
     def to_dict(self) -> dict[str, Any]:
         """The conclusion as a JSON object."""
@@ -144,15 +141,6 @@ def _number_text(value: float, interval: Interval | None, other: float | None = 
 
 def _join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def count_of(n: int, what: str) -> str:
-    """A count with its noun in singular or plural.
-
-    >>> counted(1, "label"), counted(2, "label")
-    ('1 label', '2 labels')
-    """
-    return f"{n} {what}" + "s" * (n != 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +257,11 @@ class CalibrationReport(BlockReport):
     register: DecisionRegister | None = None
     """Of two runs with a verdict: how often their test set decided before."""
 
-    @property
-    def bias_sentence(self) -> str | None:
-        """Of two runs: that the labels show a different bias of the judge, so that its own means have no verdict."""
-        return self.describe_bias()
-
     def describe_bias(self, *, short: bool = False) -> str | None:
-        """The sentence about the bias of the judge, with ``short`` with as many digits as the interval allows."""
+        """Of two runs: that the labels show a different bias of the judge, so that its own means have no verdict.
+
+        With ``short`` the numbers have as many digits as the interval allows.
+        """
         ends = None if self.bias is None else self.bias.interval
         if self.bias is None or ends is None or ends.low <= 0 <= ends.high:
             return None
@@ -476,7 +462,7 @@ def _judge(judge: JudgeCalibration) -> list[Block]:
     how = "as given" if judge.threshold_given else "half way between worst and best; --threshold sets another"
     counts = judge.confusion
     verdicts = Prose(
-        f"{count_of(judge.labelled, 'labelled answer')}. "
+        f"{judge.labelled} {plural(judge.labelled, 'labelled answer')}. "
         f"Right means a score {side} {format_value(judge.threshold)} ({how}). "
         f"Both say right {counts.true_positives}, both wrong {counts.true_negatives}, "
         f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
@@ -548,7 +534,7 @@ def _disagreements(judge: JudgeCalibration, shown: int) -> list[Block]:
     ]
     n = len(judge.disagreements)
     return [
-        Prose(f"{count_of(n, 'answer')} that the judge and people see differently:"),
+        Prose(f"{n} {plural(n, 'answer')} that the judge and people see differently:"),
         without_empty_columns(simple_table(columns, rows)),
         *([Prose(f"... and {n - shown} more; --json has all")] if n > shown else []),
     ]
@@ -584,8 +570,8 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts = [labels_only, basis, *(Prose(f"Note: {note}.") for note in notes)]
     if report.sequential is not None:
         parts += look_blocks(report.sequential)
-    if report.bias_sentence is not None:
-        parts.append(Prose(f"Note: {report.bias_sentence}."))
+    if report.describe_bias() is not None:
+        parts.append(Prose(f"Note: {report.describe_bias()}."))
     if (sentence := verdict_sentence(report)) is not None:
         parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:

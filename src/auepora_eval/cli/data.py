@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..io.join import load_dataset, unknown_ids_message
+from ..render.tables import plural
 from ..render.terminal import progress, report_text
 from .console import echo, echo_err, json_text, quiet_option, stdout_to_stderr
 from .help_pages import Command
@@ -203,11 +204,6 @@ def one_line(text: str) -> str:
 
 def _escape_unprintable(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else found[0].encode("unicode_escape").decode()
-
-
-def plural(count: int, word: str) -> str:
-    """The word for a count: ``1 run``, ``2 runs``."""
-    return word if count == 1 else f"{word}s"
 
 
 def _samples(checked: Validation) -> str:

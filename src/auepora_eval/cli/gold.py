@@ -8,10 +8,10 @@ import click
 
 from ..core.grouping import group_pairs
 from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
-from ..render.tables import number_text, table
+from ..render.tables import number_text, plural, table
 from ..render.terminal import progress
 from .console import echo, echo_err, json_text, quiet_option
-from .data import one_line, plural
+from .data import one_line
 from .help_pages import Command
 from .label import login
 from .main import LazyGroup

@@ -406,7 +406,6 @@ class _MetricTask:
     def effect(self, new: float | None = None, changed: tuple[str, ...] = ()) -> MetricEffect:
         """The effect with this new value, or why there is none."""
         old = self.current.value if self.current.defined else None
-        label = display_name(self.base)
         return MetricEffect(
             self.base.name,
             self.signature,
@@ -415,7 +414,7 @@ class _MetricTask:
             changed=changed,
             status=self.status,
             why=self.why,
-            label=label,
+            label=display_name(self.base),
         )
 
 

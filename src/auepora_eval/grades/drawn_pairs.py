@@ -198,8 +198,7 @@ def plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     places = [sample_positions(store, record) for record in records]
     entries = []
     for sample_id, doc in keys:
-        positions = tuple(of_run.get(sample_id, -1) for of_run in places)
-        entries.append(BatchEntry(sample_id, positions, doc))
+        entries.append(BatchEntry(sample_id, tuple(of_run.get(sample_id, -1) for of_run in places), doc))
     queries = len({sample_id for sample_id, _ in keys})
     figures = {"n": len(keys), "population": len(pool.documents), "queries": queries}
     sentences = (corrects, f"They belong to {queries:,} questions.")

@@ -13,7 +13,7 @@ from ..io.grades import Grade, GradeKey, make_grade
 from ..io.labels import Label, LabelJournal, iter_labels
 from ..io.problems import Problems
 from ..io.trec import load_qrels
-from ..io.values import parse_json
+from ..io.values import errors_at, parse_json
 from ..labels.pair_draws import SHOWN, PairDraw, find_pair_draw
 from ..runtime.files import read_head, read_lines
 
@@ -77,14 +77,12 @@ def _qrels(path: Path) -> Iterator[tuple[int, Grade]]:
 
 def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:
     for number, line in read_lines(path):
-        try:
+        with errors_at(path, number):
             row = parse_json(line)
             if not isinstance(row, dict):
                 raise LineError("each line must be one JSON object")
             if "draw" not in row or any(row.get(key) is not None for key in _GRADE_KEYS):
                 yield number, _parse_object(row)
-        except LineError as error:
-            raise DataFileError(path, number, str(error)) from error
 
 
 def _journal_grades(path: Path) -> Iterator[tuple[int, Grade]]:

@@ -18,7 +18,7 @@ from ..io.join import iter_outputs
 from ..io.labels import Provenance
 from ..io.rows import require_types, row_values
 from ..io.trec import judged_levels
-from ..io.values import parse_json
+from ..io.values import errors_at, parse_json
 from ..labels.draws import draw_path
 from ..labels.pair_draws import DrawnPair, PairDraw, read_pair_draw, write_pair_draw
 from ..options import PositiveInt, check_options
@@ -157,7 +157,8 @@ def pool_outputs(
     known = judged or {}
     for sample_id, documents in entries.items():
         pool.num_queries += bool(documents)
-        texts = _gold_texts(rows[sample_id]) if documents else {}
+        gold = (*(rows[sample_id].candidate_docs or ()), *(rows[sample_id].relevant_docs or ()))
+        texts = {document.doc_id: document.text for document in gold}
         for doc_id in sorted(documents, key=lambda doc: _shuffle_key(seed, sample_id, doc)):
             _add_document(
                 pool,
@@ -179,11 +180,6 @@ def _add_output(documents: dict[str, _PooledEntry], run: str, output: SystemOutp
             entry.text = item.doc.text
         elif item.doc.text and item.doc.text != entry.text:
             entry.other_text = True
-
-
-def _gold_texts(sample: EvaluationSample) -> dict[str, str]:
-    documents = (*(sample.candidate_docs or ()), *(sample.relevant_docs or ()))
-    return {document.doc_id: document.text for document in documents}
 
 
 def _add_document(
@@ -250,10 +246,8 @@ def read_pool(path: str | Path) -> list[PooledDocument]:
     lines: dict[tuple[str, str], int] = {}
     documents = []
     for number, line in read_lines(file):
-        try:
+        with errors_at(file, number):
             document = _parse_document(parse_json(line))
-        except LineError as error:
-            raise DataFileError(file, number, str(error)) from error
         first_line = lines.setdefault(document.key, number)
         if first_line != number:
             subject = f"document {document.doc_id!r} of query {document.sample_id!r}"
@@ -373,8 +367,7 @@ def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
             return False
     documents = {document.key: document for document in pool.documents}
     write_pair_draw(record, draw)
-    name = draw.id
-    write_lines(Path(path), (_drawn_line(documents[pair.key], name, pair) for pair in draw.order))
+    write_lines(Path(path), (_drawn_line(documents[pair.key], draw.id, pair) for pair in draw.order))
     return True
 
 

@@ -26,6 +26,7 @@ from .jsonl import Journal, current_time
 from .labels import Position, Probability, Provenance
 from .rows import require_types, row_values
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
+from .values import errors_at
 
 GradeKey = tuple[str, str]
 """Query and document."""
@@ -204,10 +205,8 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
-    try:
+    with errors_at(path, number):
         return make_grade(row, _REQUIRED)
-    except LineError as error:
-        raise DataFileError(path, number, str(error)) from error
 
 
 def make_grade(row: object, required: Sequence[str] = ("sample_id", "doc_id", "grade")) -> Grade:

@@ -63,7 +63,7 @@ from .problems import (
     quote_text,
     type_name,
 )
-from .values import parse_json, warn_repeated_keys
+from .values import errors_at, parse_json, warn_repeated_keys
 
 __all__ = [
     "OutputsFile",
@@ -381,13 +381,11 @@ class Journal(ABC, Generic[EntryT]):
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line:
             return
-        try:
+        with errors_at(self.path, number):
             entry = self._parse_line(number, line)
             if entry is None:
                 return
             self._apply(number, entry)
-        except LineError as error:
-            raise DataFileError(self.path, number, str(error)) from error
         if entry.id is not None:
             self._submissions.setdefault(entry.id, []).append(entry)
 

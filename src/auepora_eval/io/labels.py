@@ -250,11 +250,6 @@ class LabelJournal(Journal[Label | LabelEvent]):
         with self._mutex:
             return dict(self._skips)
 
-    @property
-    def closed(self) -> LabelEvent | None:
-        """The event that ended labelling; ``None`` if it goes on."""
-        return self._closed
-
     def numbered_labels(self) -> Iterator[tuple[int, Label]]:
         """The labels in force, each with its line."""
         return ((self._lines[key], label) for key, label in self._labels.items())
@@ -284,7 +279,8 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self._skips: dict[LabelKey, LabelEvent] = {}
         self._by_annotator: dict[str, dict[LabelKey, Label | LabelEvent]] = {}
         self._tuning: set[LabelKey] = set()
-        self._closed: LabelEvent | None = None
+        self.closed: LabelEvent | None = None
+        """The event that ended labelling; ``None`` if it goes on."""
         self.claims: dict[str, str] = {}
         """The hash of the secret of the browser that claims a name, by name."""
         self.past_claims: dict[str, set[str]] = {}
@@ -325,7 +321,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
         if event.key is not None:
             self.seen.add(event.key)
         elif event.event == "close":
-            self._closed = self._closed or event
+            self.closed = self.closed or event
         elif event.event == "claim":
             self.claims[event.by] = event.claim
             self.past_claims.setdefault(event.by, set()).add(event.claim)
@@ -342,7 +338,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
     def _check(self, entries: Sequence[Label | LabelEvent]) -> None:
         changed: dict[LabelKey, Label | LabelEvent | None] = {}
         for entry in entries:
-            if self._closed and not (isinstance(entry, LabelEvent) and entry.event == "tuning"):
+            if self.closed and not (isinstance(entry, LabelEvent) and entry.event == "tuning"):
                 raise ConflictError("labelling is closed")
             if entry.key is None or (isinstance(entry, LabelEvent) and entry.event == "shown"):
                 continue

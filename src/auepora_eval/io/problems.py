@@ -227,8 +227,7 @@ def replace_invalid_values(raw: object) -> list[str]:
         found, key=lambda problem: problem[3] is None
     ):  # keys last: values are found by their keys
         if place is None:
-            moved = holder.pop(value)
-            holder[_LONE_SURROGATE.sub("?", str(value))] = moved
+            holder[_LONE_SURROGATE.sub("?", str(value))] = holder.pop(value)
         else:
             holder[place] = 0 if isinstance(value, float) else _LONE_SURROGATE.sub("?", value)
     return list(dict.fromkeys(_invalid_value_message(path, value) for path, value, _, _ in found))

@@ -16,12 +16,12 @@ from typing import Any, Self
 
 from ..core.types import EvaluationSample
 from ..errors import BadValueError, ConflictError, DataFileError, did_you_mean
+from ..render.tables import pluralize
 from ..runtime.files import move_to_new, read_bytes, read_lines, translate_write_errors, write_lines
-from .codec import LineError
 from .golden import canonical_line
 from .jsonl import current_time
 from .problems import type_name
-from .values import parse_json
+from .values import errors_at, parse_json
 
 FOLDER = "sets"
 """The folder of the sets, inside the labels folder."""
@@ -61,7 +61,7 @@ class SampleSet:
     def note(self) -> str:
         """What a comparison on the set is about, in one line."""
         reason = f": {' '.join(self.reason.split())[:200]}" if self.reason else ""
-        return f"only the {_samples(self.count)} of the set '{self.name}'{reason}"
+        return f"only the {pluralize(self.count, 'sample')} of the set '{self.name}'{reason}"
 
     def missing(self, known: Iterable[str]) -> list[str]:
         """The ids of the set that are not among ``known``."""
@@ -74,8 +74,8 @@ class SampleSet:
             named = ", ".join(f"'{sample_id}'" for sample_id in unknown[:_MAX_NAMED])
             more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
             raise BadValueError(
-                f"{where} lacks {len(unknown)} of the {_samples(self.count)} of the set '{self.name}': {named}{more}; "
-                "use a set of this dataset"
+                f"{where} lacks {len(unknown)} of the {pluralize(self.count, 'sample')} of the set '{self.name}': "
+                f"{named}{more}; use a set of this dataset"
             )
 
     def require_content(self, samples: Iterable[EvaluationSample], where: str) -> None:
@@ -89,8 +89,9 @@ class SampleSet:
 
     def restrict(self, samples: Sequence[EvaluationSample]) -> Self:
         """The set with some of its samples only."""
-        ids = tuple(sample.sample_id for sample in samples)
-        return replace(self, ids=ids, fingerprint=content_fingerprint(samples))
+        return replace(
+            self, ids=tuple(sample.sample_id for sample in samples), fingerprint=content_fingerprint(samples)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For a file, and for JSON."""
@@ -202,10 +203,8 @@ def load_sample_set(labels: Path, name: str) -> SampleSet:
 
 def read_sample_set(path: Path) -> SampleSet:
     """Read the file of a set; an error names the file and the field."""
-    try:
+    with errors_at(path, None):
         row = parse_json(read_bytes(path, is_document=True))
-    except LineError as error:
-        raise DataFileError(path, None, str(error)) from error
     if not isinstance(row, dict) or row.get("format") != _FORMAT:
         raise DataFileError(path, None, f'is no sample set: the field "format" is not "{_FORMAT}"')
     if row.get("version") != _VERSION:
@@ -241,7 +240,3 @@ def read_ids(path: str | Path) -> set[str]:
             raise DataFileError(path, number, "field 'sample_id' is missing; write objects with one, or an id per line")
         ids.add(name)
     return ids
-
-
-def _samples(count: int) -> str:
-    return "1 sample" if count == 1 else f"{count:,} samples"

@@ -28,7 +28,7 @@ from ..errors import BadValueError
 from ..render.terminal import progress
 from .formats import Format, Role
 from .join import Columns, PairStream, count_lines, dataset_of, resolve_format
-from .problems import Problems
+from .problems import ParsedSample, Problems
 
 if TYPE_CHECKING:
     from ..judge.critic import JudgePolicy
@@ -215,6 +215,11 @@ class ScoreInput(ABC):
         return
 
 
+def is_graded(samples: Iterable[ParsedSample]) -> bool:
+    """Whether the gold of one of the first samples has provenance."""
+    return any(GOLD_BY in read.sample.metadata for read in islice(samples, PROBE_SAMPLES))
+
+
 def has_provenance_file(path: str | Path) -> bool:
     """Whether a file beside this one names the annotators of its gold."""
     from .grades import provenance_path
@@ -267,8 +272,7 @@ class TrecInput(ScoreInput):
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the rankings at once, in this process."""
-        rules = self.options.conventions
-        return self.rankings.evaluate(metrics, conventions=rules, keep_scores=common["keep_scores"])
+        return self.rankings.evaluate(metrics, conventions=self.options.conventions, keep_scores=common["keep_scores"])
 
     def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
         """None: rankings have neither samples nor errors."""
@@ -366,8 +370,7 @@ class FileInput(ScoreInput):
             return has_provenance_file(path)
         if not path.is_file():
             return False
-        first = islice(form.read("samples", path, Problems()), PROBE_SAMPLES)
-        return any(GOLD_BY in read.sample.metadata for read in first)
+        return is_graded(form.read("samples", path, Problems()))
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the pairs as they are read."""

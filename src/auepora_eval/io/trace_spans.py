@@ -165,8 +165,7 @@ def _parse_document(item: Any, name: str, rank: int) -> RetrievedDocument:
     metadata = to_json_object(given)
     if metadata is None:
         metadata = {} if given is None else {"metadata": given}
-    document = Document(doc_id or text_id(text or ""), text or "", metadata)
-    return RetrievedDocument(document, score, rank)
+    return RetrievedDocument(Document(doc_id or text_id(text or ""), text or "", metadata), score, rank)
 
 
 def get_first(node: Any, *paths: str) -> Any:

@@ -155,8 +155,7 @@ def _usage(trace: _Trace) -> dict[str, Any]:
     for call in trace.models:
         spans += call[:1] if call[0].usage else [span for span in call[1:] if span.usage]
     reports: list[dict[str, Any]] = [{**span.usage, "model": span.model} for span in spans] or [trace.entry.usage]
-    calls = chain.from_iterable(trace.models)
-    models = {span.model: None for span in calls if span.model is not None}
+    models = {span.model: None for span in chain.from_iterable(trace.models) if span.model is not None}
     parts = usage_of_models(reports) if len(models) > 1 else {}
     return {**sum_usage(reports), "models": list(models), **parts} if models else sum_usage(reports)
 

@@ -461,12 +461,16 @@ def _join_cells(text: Bytes, starts: Ints, ends: Ints, separator: bytes = b"\n")
     return joined.tobytes()
 
 
+def expand_ranges(starts: Ints, counts: Ints) -> Ints:
+    """Return all positions: ``counts`` consecutive ones from each start."""
+    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+
+
 def _gather(text: Bytes, starts: Ints, sizes: Ints) -> Bytes:
     """Return the concatenated pieces of ``text`` with these starts and sizes."""
     longest = int(sizes.max())
     if longest > _MAX_FAST_BYTES:
-        offsets = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        return text[offsets + np.arange(len(offsets))]
+        return text[expand_ranges(starts, sizes)]
     # Copy the same number of bytes from every start as one item, then drop the surplus bytes.
     item = f"V{longest}"
     padded = np.ndarray(len(text) - longest + 1, item, text, strides=(1,))[starts].view(np.uint8)

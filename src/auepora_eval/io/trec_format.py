@@ -45,6 +45,7 @@ from .trec import (
     TextColumn,
     TrecLines,
     Words,
+    expand_ranges,
     judged_documents,
     judgements,
     load_qrels,
@@ -379,15 +380,10 @@ def _break_ties(at: Ints, order: LineOrder, docs: TextColumn) -> Ints:
     inside = (at >= starts[tie_range]) & (at < stops[tie_range])
     used, own = np.unique(tie_range[inside], return_inverse=True)  # ranges that contain a hit
     begin, counts = starts[used], (stops - starts)[used]
-    placed = docs.descending(order.lines_at(_expand_ranges(begin, counts)), np.repeat(begin, counts))
+    placed = docs.descending(order.lines_at(expand_ranges(begin, counts)), np.repeat(begin, counts))
     moved = at.copy()
     moved[inside] = placed[at[inside] - begin[own] + (np.cumsum(counts) - counts)[own]]
     return moved
-
-
-def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
-    """Return all positions: ``counts`` consecutive ones from each start."""
-    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
 
 
 def _all_levels(qrels: TrecLines) -> list[dict[str, int]]:
@@ -501,8 +497,7 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
         answer.append({"text": sentence["text"], "citations": [indexes[doc_id] for doc_id in citations]})
     words = sum(len(sentence["text"].split()) for sentence in answer)
     extra = {key: value for key, value in row.get("extra", {}).items() if key not in _FORMAT_KEYS}
-    head = {"topic_id": sample_id, "references": references}
-    return {**head, "response_length": words, **extra, "answer": answer}
+    return {"topic_id": sample_id, "references": references, "response_length": words, **extra, "answer": answer}
 
 
 RAG_FORMAT = register_format(

@@ -7,11 +7,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ..errors import DataFileError
 from ..runtime.files import read_bytes, read_lines
 from .codec import LineError
 from .problems import TOO_DEEP, Problems, RowSchema, decoding_problem, first_invalid_value, quote_text, walk_json
@@ -98,6 +100,15 @@ def _parse_finite(digits: str) -> float | None:
 
 # Python writes NaN and Infinity, which JSON does not have: they are read as null.
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite)
+
+
+@contextmanager
+def errors_at(path: Path, line: int | None) -> Iterator[None]:
+    """Add file and line to an error about a record."""
+    try:
+        yield
+    except LineError as error:
+        raise DataFileError(path, line, str(error)) from error
 
 
 def parse_json(data: bytes) -> Any:

@@ -217,8 +217,7 @@ def aggregate_labels(labels: Iterable[Label], scale: Scale | None = None) -> Agg
             ties.append(sample)
         else:
             values[sample] = float(2 * sum(given) > len(given))
-    adjudicated = len(adjudicated_samples & values.keys())
-    return AggregatedLabels(values, verdicts, adjudicated, tuple(ties))
+    return AggregatedLabels(values, verdicts, len(adjudicated_samples & values.keys()), tuple(ties))
 
 
 def _add_label(own: dict[KeyT, Label], key: KeyT, label: Label) -> None:

@@ -96,7 +96,6 @@ class ItemReader:
             "relevance": any(document.gold for document in documents),
             "reference": bool(references),
         }
-        names = tuple(name for name, is_shown in shown.items() if is_shown)
         return BatchItem(
             number,
             first.question,
@@ -104,7 +103,7 @@ class ItemReader:
             documents=(),
             references=references,
             conversation=first.conversation,
-            shown=names,
+            shown=tuple(name for name, is_shown in shown.items() if is_shown),
         )
 
     def _read_item(self, run: str, position: int, sample_id: str) -> LabelItem:

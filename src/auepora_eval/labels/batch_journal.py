@@ -144,11 +144,6 @@ class BatchJournal(LabelJournal):
         """Whether two annotators labelled an item differently, and nobody has decided between them."""
         return self.differs(number) and not self.adjudications.get(number)
 
-    def has_all_labels(self, number: int) -> bool:
-        """Whether as many annotators as wanted have labelled or skipped an item."""
-        skipped = sum(number in items for items in self.skipped.values())
-        return len(self.complete_labels(number)) + skipped >= self._batch.annotators
-
     def adjudication_problem(self, number: int, name: str, others: Collection[str] = ()) -> str | None:
         """Why a person must not see the labels of others for an item and decide; ``None`` if they may.
 
@@ -157,7 +152,8 @@ class BatchJournal(LabelJournal):
         labels = self.item_labels.get(number, {})
         if not self.differs(number):
             return "the annotators agree on this item; there is nothing to adjudicate"
-        if not self.has_all_labels(number):
+        skipped = sum(number in items for items in self.skipped.values())
+        if len(self.complete_labels(number)) + skipped < self._batch.annotators:
             return "labels of this item are missing; it is adjudicated when all are there"
         if name in labels:
             return "you have labelled this item; another person must decide"

@@ -168,7 +168,6 @@ def plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord
     answered = {row.sample_id for row in rows if row.output.error is None and row.output.response is not None}
     if missing := next((sample_id for sample_id in ids if sample_id not in answered), None):
         raise BadValueError(f"samples: {record.run_id} has no answer to sample {missing!r:.80}")
-    entries = tuple(BatchEntry(sample_id, (positions[sample_id],)) for sample_id in ids)
     sentences = (
         f"{len(ids):,} {'sample that was' if len(ids) == 1 else 'samples that were'} picked, not drawn: the labels are "
         "kept and shown, and nothing is estimated from them.",
@@ -178,7 +177,7 @@ def plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord
         store,
         runs=records,
         metric=options.metric,
-        entries=entries,
+        entries=tuple(BatchEntry(sample_id, (positions[sample_id],)) for sample_id in ids),
         draw=None,
         forecast=sentences,
         figures={"n": len(ids)},

@@ -288,8 +288,7 @@ def draw_comparison(
         )
     if delta is not None and not 0 < delta < 1:
         raise BadValueError(f"delta must be above 0 and below 1, the range of labels, not {delta!r}")
-    predicted = np.array([predictions[sample_id] for sample_id in ids])
-    first, second = predicted.T
+    first, second = np.array([predictions[sample_id] for sample_id in ids]).T
     is_calibrated = calibrator is not None
     errors = expected_errors(first, calibrated=is_calibrated) + expected_errors(second, calibrated=is_calibrated)
     differences, uniform = second - first, UNIFORM_SHARE

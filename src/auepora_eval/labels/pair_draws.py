@@ -71,7 +71,6 @@ class PairDraw:
 
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file stores it."""
-        pairs = [pair.to_dict() for pair in self.pairs]
         return {
             "draw": self.id,
             "seed": self.seed,
@@ -80,7 +79,7 @@ class PairDraw:
             "min_relevance": self.min_relevance,
             "runs": list(self.runs),
             "shown": list(SHOWN),
-            "pairs": pairs,
+            "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
 
@@ -100,14 +99,13 @@ def read_pair_draw(path: str | Path) -> PairDraw:
     file = Path(path)
     try:
         row = json.loads(read_bytes(file))
-        pairs = tuple(DrawnPair(**row_pair) for row_pair in row["pairs"])
         found = PairDraw(
             row["seed"],
             row["n"],
             metrics=tuple(row["metrics"]),
             min_relevance=row["min_relevance"],
             runs=tuple(row["runs"]),
-            pairs=pairs,
+            pairs=tuple(DrawnPair(**row_pair) for row_pair in row["pairs"]),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw of pairs ({type(error).__name__}: {error})"

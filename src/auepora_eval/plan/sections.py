@@ -26,7 +26,7 @@ from ..core.targets import TARGETS, find_target, find_targets
 from ..core.types import EvaluationSample, TargetCategory
 from ..engine.gold_match import MatchChoice
 from ..engine.targets import check_support, judge_note, judged_specs, supported_targets
-from ..errors import AueporaError, BadValueError, did_you_mean
+from ..errors import AueporaError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
 from ..io.records import table_format
@@ -278,10 +278,8 @@ def run_section(findings: Findings, built: Sequence[Metric]) -> tuple[CallPolicy
     values, stored = section.read(RunSettings, defaults=RUN_DEFAULTS)
     for chosen in built:
         if isinstance(chosen, BatchMetric) and isinstance(values["repeats"], int):
-            try:
+            with collect_errors(findings, section.key_path("repeats")):
                 require_repeats(chosen, values["repeats"])
-            except BadValueError as error:
-                section.add("repeats", str(error))
     is_kept_going, prices = stored.pop("keep_going"), _given_prices(stored.pop("prices"))
     stored |= ({"keep_going": True} if is_kept_going else {}) | ({"prices": prices} if prices else {})
     policy = CallPolicy(**{name: values[name] for name in option_types(CallPolicy)})
@@ -318,10 +316,8 @@ def targets_section(findings: Findings) -> tuple[TargetCategory, ...]:
         if problem is not None:
             findings.add(key, problem)
             continue
-        try:
+        with collect_errors(findings, key):
             found.append(find_target(name))
-        except BadValueError as error:
-            findings.add_error(key, error)
     return find_targets(found)
 
 
@@ -463,8 +459,7 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
 
 def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
     """The settings of two-stage judging, if the section has any, and the part that is stored."""
-    keys = option_types(TwoStageKeys)
-    if not any(section.has(key) for key in keys):
+    if not any(section.has(key) for key in option_types(TwoStageKeys)):
         return None, {}
     before = len(section.findings.errors)
     values, stored = section.read(TwoStageKeys)

@@ -19,7 +19,13 @@ from ..core.targets import group_by_target
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from .blocks import Block, Figure, PageFragment, Report
-from .tables import format_value, interval_text as interval_text, number_text, results_blocks
+from .tables import (
+    format_value,
+    interval_text as interval_text,
+    number_text,
+    pluralize as pluralize,
+    results_blocks,
+)
 from .terminal import escape_control_characters
 
 if TYPE_CHECKING:
@@ -179,11 +185,6 @@ def _percent(share: float) -> str:
 # --- text formats of numbers, counts, times and results, shared by all sections --------------------------------------
 
 MAX_LENGTH = 300
-
-
-def pluralize(n: int, what: str, many: str | None = None) -> str:
-    """``1 query``, ``1,200 queries``."""
-    return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
 value_text = number_text

@@ -409,6 +409,16 @@ def number_text(value: float | None) -> str:
     return "n/a" if value is None or math.isnan(value) else format_value(value)
 
 
+def pluralize(n: int, what: str, many: str | None = None) -> str:
+    """``1 query``, ``1,200 queries``."""
+    return f"{n:,} {plural(n, what, many)}"
+
+
+def plural(n: int, what: str, many: str | None = None) -> str:
+    """The word for a count: ``query`` of one, ``queries`` of any other."""
+    return what if n == 1 else many or f"{what}s"
+
+
 def format_value(value: float, digits: int = 4) -> str:
     """Four decimals, or so many; three significant digits of very small numbers where four are shown."""
     return f"{value:.2e}" if digits == 4 and 0 < abs(value) < 0.00005 else f"{value:.{digits}f}"

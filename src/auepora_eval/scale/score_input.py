@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 from ..core.conventions import Match
 from ..core.metrics_base import Metric
 from ..core.results import Results
-from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.data_checks import DataCheck
 from ..engine.executors import BatchSource
 from ..engine.gold_match import Pair
 from ..engine.suggest import require_retrieved
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, guess_format, is_sharded
-from ..io.score_inputs import PROBE_SAMPLES, DataFile, NoteFormat, ScoreInput, has_provenance_file
+from ..io.score_inputs import DataFile, NoteFormat, ScoreInput, has_provenance_file, is_graded
 from ..render.terminal import progress
 from .checkpoint import CheckpointExecutor, Manifest
 from .inputs import can_be_split
@@ -96,8 +96,7 @@ class ShardInput(ScoreInput):
         if self.sharded.formats[0] != "jsonl":
             return has_provenance_file(self._dataset)
         runs = chain.from_iterable(source.samples for source in self.sharded.sources)
-        first = islice(chain.from_iterable(read_samples([run]) for run in runs), PROBE_SAMPLES)
-        return any(GOLD_BY in read.sample.metadata for read in first)
+        return is_graded(chain.from_iterable(read_samples([run]) for run in runs))
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the ranges, with a checkpoint if there is a folder for one."""

@@ -149,8 +149,7 @@ class RecordIndex:
         for number in range(len(self.files)):
             first = int(self.firsts[number])
             if number in self._lines:
-                every = self._every(self.files[number])
-                cuts += range(first, int(self.firsts[number + 1]), every)
+                cuts += range(first, int(self.firsts[number + 1]), self._every(self.files[number]))
             else:
                 cuts += (first + row for row in _table_cuts(self._groups[number], self._batch_size))
         return np.array([*cuts, self.total], dtype=np.int64)

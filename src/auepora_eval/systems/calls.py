@@ -722,9 +722,14 @@ class AueporaEvaluator:
                 AueporaWarning,
                 stacklevel=2,
             )
-        facts = RunInfo(top_k=self.top_k, concurrency=self.policy.concurrency)
         self.results = evaluate(
-            samples, self.outputs, metrics, conventions=self.conventions, slices=groups, run=facts, match=self.match
+            samples,
+            self.outputs,
+            metrics,
+            conventions=self.conventions,
+            slices=groups,
+            run=RunInfo(top_k=self.top_k, concurrency=self.policy.concurrency),
+            match=self.match,
         )
         return self.results
 

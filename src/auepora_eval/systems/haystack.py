@@ -153,8 +153,7 @@ def from_haystack(
     elif detect_framework(pipeline) is HAYSTACK and callable(getattr(pipeline, "run", None)):
         runner = _SingleComponent(pipeline)
     else:
-        kind = type(pipeline).__name__
-        raise BadTypeError(f"from_haystack() takes a pipeline or a component, not a {kind}")
+        raise BadTypeError(f"from_haystack() takes a pipeline or a component, not a {type(pipeline).__name__}")
     if use_async and not callable(getattr(runner, "run_async", None)):
         raise BadTypeError(f"a {type(pipeline).__name__} has no run_async(): leave use_async out, or use AsyncPipeline")
     named = {"inputs": inputs, "retriever": retriever, "generator": generator}
@@ -332,8 +331,7 @@ def _first_value(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:
 def _answer(reply_value: Any, places: Sequence[Socket]) -> Response:
     """The answer in a message, a string, or an answer object."""
     value = getattr(reply_value, "data", reply_value)
-    text = getattr(value, "text", value)
-    answer = extract_response(text)
+    answer = extract_response(getattr(value, "text", value))
     if answer is None:
         searched = ", ".join(".".join(place) for place in places)
         raise SystemCallError("bad_output", f"the pipeline gave no answer at {searched}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from ...errors import BadValueError
-from ..tables import format_value
+from ..tables import format_value, pluralize as pluralize
 from ..terminal import escape_control_characters, escape_line_breaks
 
 MAX_LABEL_LENGTH = 200
@@ -75,11 +75,6 @@ def format_number(value: float) -> str:
     digits = 3 if abs(value) >= 1e7 else 6
     text = f"{value:.{digits}g}" if abs(value) >= 100 else format_value(value)
     return text.replace("-", "−", 1) if text.startswith("-") else text
-
-
-def pluralize(count: int, singular: str, several: str | None = None) -> str:
-    """``1 query``, ``1,200 queries``."""
-    return f"{count:,} {singular if count == 1 else several or f'{singular}s'}"
 
 
 def describe(parts: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ import pytest
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.types import TargetCategory
 from auepora_eval.errors import BadValueError
-from auepora_eval.io.score_inputs import DataFile, FileInput, ScoreInput, ScoreOptions, TrecInput
+from auepora_eval.io.score_inputs import DataFile, FileInput, ScoreInput, ScoreOptions
+from auepora_eval.io.trec_format import TrecInput
 from auepora_eval.scale.score_input import ShardInput
 
 SAMPLES = [

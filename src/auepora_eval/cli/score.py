@@ -190,7 +190,7 @@ def command(
     auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
     from ..engine.evaluate import BATCH_SIZE
-    from ..io.score_inputs import DataFile, FileInput, ScoreOptions, TrecInput
+    from ..io.score_inputs import DataFile, FileInput, ScoreOptions
 
     trec = qrels is not None or run_file is not None
     refused = {
@@ -225,6 +225,8 @@ def command(
     samples = DataFile(str(dataset), sample_format, columns)
     answers = None if outputs is None else DataFile(outputs, outputs_format, outputs_columns)
     if qrels is not None and run_file is not None and not _needs_scores(specs):
+        from ..io.trec_format import TrecInput
+
         data = TrecInput(qrels, run_file)
     elif qrels is not None and run_file is not None:
         # The fast reader of TREC files keeps the order of documents, not their scores.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from ..core.plan import with_corpus_ids
 from ..core.results import Results
 from ..core.slices import SliceSpec, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs, TargetCategory
-from ..engine.data_checks import IdCheck, mass_failure, no_hit_warning
+from ..engine.data_checks import mass_failure
 from ..engine.evaluate import BATCH_SIZE, Metrics, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor, SerialExecutor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
@@ -33,7 +32,6 @@ from .problems import ParsedSample, Problems
 if TYPE_CHECKING:
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
-    from .trec_format import TrecRankings
 
 NoteFormat = Callable[[str, str], object]
 """Called with a file whose format was detected, and the name of the format."""
@@ -225,69 +223,6 @@ def has_provenance_file(path: str | Path) -> bool:
     from .grades import provenance_path
 
     return provenance_path(path).exists()
-
-
-# --- TREC files: bare ids --------------------------------------------------------------------------------------------
-
-
-class TrecInput(ScoreInput):
-    """The files of a TREC run and its judgements."""
-
-    auto_preset = "trec"
-    rankings: TrecRankings
-
-    def __init__(self, qrels: str, run: str) -> None:
-        self.qrels, self.run = qrels, run
-
-    def prepare(self, metrics: list[Metric]) -> list[Metric]:
-        """Read the files."""
-        from .trec_format import read_trec
-
-        rules, targets = self.options.conventions, self.options.targets
-        if targets or not metrics:
-            from ..engine.suggest import specs_for, with_specs
-
-            specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
-            metrics = with_specs(metrics, specs, rules)
-        if targets:
-            from ..engine.targets import check_support, support_by_specs
-
-            check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
-        with progress(f"reading {self.qrels} and {self.run}"):
-            self.rankings = read_trec(self.qrels, self.run)
-        self.total = len(self.rankings.ids)
-        self.missing, self.unknown = self.rankings.missing, self.rankings.unjudged
-        return metrics
-
-    def count_grades(self) -> Mapping[str, int] | None:
-        """The number of grades by provenance."""
-        from .grades import provenance_counts_by_query
-
-        provenance = provenance_counts_by_query(self.qrels) or {}
-        return sum(map(Counter, provenance.values()), Counter[str]())
-
-    def has_provenance(self) -> bool:
-        """Whether the qrels have provenance."""
-        return has_provenance_file(self.qrels)
-
-    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
-        """Evaluate the rankings at once, in this process."""
-        return self.rankings.evaluate(metrics, conventions=self.options.conventions, keep_scores=common["keep_scores"])
-
-    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
-        """None: rankings have neither samples nor errors."""
-        return iter(())
-
-    def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
-        """Add a warning if no document is a hit, which reads the files again."""
-        warning, check = no_hit_warning(results), IdCheck()
-        if warning is not None and all(Path(path).is_file() for path in (self.qrels, self.run)):
-            from .trec import load_qrels, load_run
-
-            rankings = load_run(self.run)
-            for query, judged in load_qrels(self.qrels).items():
-                check.add([doc_id for doc_id, level in judged.items() if level > 0], rankings.get(query, []))
-        results.warnings = list(filter(None, [warning, check.warning()]))
 
 
 # --- single files: pairs are streamed, and only scores are kept ------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,12 +16,15 @@ import numpy as np
 
 from ..core.conventions import Conventions
 from ..core.dataset import InMemoryDataset
+from ..core.metrics_base import Metric
 from ..core.results import Results
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..engine.data_checks import IdCheck, no_hit_warning
 from ..engine.evaluate import Metrics, evaluate_hits, evaluate_rankings
 from ..errors import DataFileError, DuplicateIdError
 from ..features.hits import GoldPositions, PrecomputedHits
 from ..features.rankings import HIGHEST_LEVEL
+from ..render.terminal import progress
 from ..runtime.files import plain_stem, read_bytes, read_lines, write_lines
 from ..runtime.processes import gc_paused
 from .codec import ErrorCollector, Id, LineError, encode_output, encode_outputs
@@ -35,6 +39,7 @@ from .problems import (
     quote_text,
     value_problem,
 )
+from .score_inputs import ScoreInput, has_provenance_file
 from .tables import read_records
 from .trec import (
     QRELS,
@@ -513,3 +518,60 @@ RAG_FORMAT = register_format(
         ),
     )
 )
+
+
+# --- rankings as an input of ``auepora score``: bare ids -------------------------------------------------------------
+
+
+class TrecInput(ScoreInput):
+    """The files of a TREC run and its judgements."""
+
+    auto_preset = "trec"
+    rankings: TrecRankings
+
+    def __init__(self, qrels: str, run: str) -> None:
+        self.qrels, self.run = qrels, run
+
+    def prepare(self, metrics: list[Metric]) -> list[Metric]:
+        """Read the files."""
+        rules, targets = self.options.conventions, self.options.targets
+        if targets or not metrics:
+            from ..engine.suggest import specs_for, with_specs
+
+            specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
+            metrics = with_specs(metrics, specs, rules)
+        if targets:
+            from ..engine.targets import check_support, support_by_specs
+
+            check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
+        with progress(f"reading {self.qrels} and {self.run}"):
+            self.rankings = read_trec(self.qrels, self.run)
+        self.total = len(self.rankings.ids)
+        self.missing, self.unknown = self.rankings.missing, self.rankings.unjudged
+        return metrics
+
+    def count_grades(self) -> Mapping[str, int] | None:
+        """The number of grades by provenance."""
+        provenance = provenance_counts_by_query(self.qrels) or {}
+        return sum(map(Counter, provenance.values()), Counter[str]())
+
+    def has_provenance(self) -> bool:
+        """Whether the qrels have provenance."""
+        return has_provenance_file(self.qrels)
+
+    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
+        """Evaluate the rankings at once, in this process."""
+        return self.rankings.evaluate(metrics, conventions=self.options.conventions, keep_scores=common["keep_scores"])
+
+    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
+        """None: rankings have neither samples nor errors."""
+        return iter(())
+
+    def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Add a warning if no document is a hit, which reads the files again."""
+        warning, check = no_hit_warning(results), IdCheck()
+        if warning is not None and all(Path(path).is_file() for path in (self.qrels, self.run)):
+            rankings = load_run(self.run)
+            for query, judged in load_qrels(self.qrels).items():
+                check.add([doc_id for doc_id, level in judged.items() if level > 0], rankings.get(query, []))
+        results.warnings = list(filter(None, [warning, check.warning()]))

@@ -214,9 +214,7 @@ class LLMAnswerQuality(RatingMetric):
 
 def _check_dimensions(value: object) -> tuple[str, ...]:
     """Dimensions as ``name`` or ``name: description``, from a list of either, or from a mapping."""
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, Mapping):
+    if isinstance(value, (str, Mapping)):
         value = [value]
     if not isinstance(value, Sequence):
         raise BadTypeError(f"dimensions must be a list of names, not {value!r:.80}")

@@ -440,8 +440,7 @@ def _compare_values(
         expected = built.reference_value(samples, outputs) if hasattr(built, "reference_value") else None
         if expected is None:
             return
-        result = built.compute(samples, outputs)
-        ours = result.known_value
+        ours = built.compute(samples, outputs).known_value
         deviations.add(ours, None if math.isnan(expected) else expected, f"{spec}, the first {len(chosen)}")
 
 

@@ -84,8 +84,7 @@ class GoldHitAtK(HitRateAtK):
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition: by ids, else by the rank from which enough of a gold span is covered."""
         by_id = super().reference(sample, output)
-        is_id = self.active_conventions.match == "id"
-        if not is_id or by_id.status is not Status.SCORED or not has_spans(sample):
+        if self.active_conventions.match != "id" or by_id.status is not Status.SCORED or not has_spans(sample):
             return by_id
         found, hit = self._rank(sample, output), float(self._hits(sample, output))
         if found.by != "id":

@@ -56,7 +56,6 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         skip_reasons={

@@ -532,7 +532,6 @@ class NliGrounding(EvidenceMetric, AnswerMetric):
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         output_skips=frozenset({"empty_answer", "no_text"}),

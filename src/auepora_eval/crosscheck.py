@@ -372,9 +372,8 @@ def plain_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
         specs = specs_to_check(info)
         for spec in specs:
             built = metric(spec)
-            if not isinstance(built, BatchMetric) or any(judged_parts(built)):
-                break
-            if repeats_needed(built) > 1:  # a definition has one answer
+            # A definition has one answer.
+            if not isinstance(built, BatchMetric) or any(judged_parts(built)) or repeats_needed(built) > 1:
                 break
             rows = pairs[built.active_conventions.duplicates == "first"]
             _compare(built, spec, rows, deviations)
@@ -441,8 +440,7 @@ def _compare_values(
         expected = built.reference_value(samples, outputs) if hasattr(built, "reference_value") else None
         if expected is None:
             return
-        result = built.compute(samples, outputs)
-        ours = result.known_value
+        ours = built.compute(samples, outputs).known_value
         deviations.add(ours, None if math.isnan(expected) else expected, f"{spec}, the first {len(chosen)}")
 
 

@@ -226,9 +226,7 @@ def format_number(value: float) -> str:
 def attempt_text(repeat: int) -> str:
     """Which of several judgements of the same request, counted from 0: ``judged again (2nd attempt)``."""
     number = repeat + 1
-    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    if number // 10 == 1:
-        suffix = "th"
+    suffix = "th" if number // 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"judged{' again' * bool(repeat)} ({number}{suffix} attempt)"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 ValueT = TypeVar("ValueT")
 
@@ -43,8 +43,7 @@ class StoredKey(Generic[ValueT]):
             return copy(self.default)  # which a reader may change
         if isinstance(self.default, StoredMapping) and not isinstance(value, type(self.default)):
             value = stored[self.key] = type(self.default)(value)  # in place, so that a change of it is kept
-        found: ValueT = value
-        return found
+        return cast("ValueT", value)
 
     def __set__(self, stored: StoredMapping, value: ValueT) -> None:
         stored[self.key] = value

@@ -58,8 +58,7 @@ class EvaluationPlan:
         judged = engine.metrics_judged_by(judge, support, rules)
         names = {metric.name for metric in judged}
         plan = cls(engine.metrics_of(support, judged, rules, names))
-        primary = [found.primary_with(names) for found in support]
-        plan.primary = list(chain.from_iterable(primary))
+        plan.primary = list(chain.from_iterable(found.primary_with(names) for found in support))
         plan.missing = {found.target: found.problem for found in support if found.missing}
         return plan
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import (
     AueporaError,
@@ -299,8 +299,7 @@ def _own_option_names(cls: type[Metric], options: Mapping[str, Any]) -> dict[str
 
 def _built_in_modules() -> Mapping[str, str]:
     """The module of each built-in metric by name, below ``auepora_eval.metrics``."""
-    modules: Mapping[str, str] = importlib.import_module(METRIC_INDEX).MODULES
-    return modules
+    return cast("Mapping[str, str]", importlib.import_module(METRIC_INDEX).MODULES)
 
 
 def _load_metric(name: str) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from ..errors import BadValueError, UnknownMetricError
 from .details import RepeatDetails, ResultDetails
@@ -129,8 +129,7 @@ class Results(list[MetricResult]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a table by target, and a chart of the values with their intervals."""
-        shown: str = import_module(NOTEBOOK_HTML).results_html(self)
-        return shown
+        return cast("str", import_module(NOTEBOOK_HTML).results_html(self))
 
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False, slices: bool = False) -> Any:
         """A frame of pandas, polars or Arrow, whichever is asked for and installed.

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from ..core.batch import Batch, check_samples
 from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, is_judged
@@ -112,8 +112,7 @@ def make_executor(
     """
     if isinstance(executor, str) and executor in _CLUSTER_EXECUTORS:
         module, _, name = _CLUSTER_EXECUTORS[executor].partition(":")
-        made: AbstractContextManager[Executor] = getattr(import_module(module), name)(address, workers)
-        return made
+        return cast("AbstractContextManager[Executor]", getattr(import_module(module), name)(address, workers))
     if address is not None:
         raise BadValueError(f"address={address!r} goes with executor='ray'")
     if isinstance(executor, str):

@@ -171,9 +171,8 @@ def specs_for(
             continue
         needed_spans = cls.metadata.suggested_with_spans
         is_default = cls.metadata.suggested or (needed_spans and needed_spans <= spans)
-        if not is_default and not _is_for_targets(info, targets):
-            continue
-        if bare_ids and cls.is_applicable is not BatchMetric.is_applicable:
+        needs_more = bare_ids and cls.is_applicable is not BatchMetric.is_applicable
+        if needs_more or not (is_default or _is_for_targets(info, targets)):
             continue
         for spec in _specs(info, ks, timing_keys):
             try:

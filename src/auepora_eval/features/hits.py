@@ -518,9 +518,7 @@ class UnitView:
             if sample.relevant_docs is None:
                 matched.append(None)
                 continue
-            documents: list[Document] = []
-            if ids and output is not None:
-                documents = [item.doc for item in output.retrieved[: self.depth]]
+            documents = [item.doc for item in output.retrieved[: self.depth]] if ids and output is not None else []
             near = None if self.match == "text" else _ranks_near(sample.relevant_docs, ids[: self.depth], documents)
             found = match_sample(sample, documents, self.match, lowest=self.lowest, near=near)
             if found.units_elsewhere():

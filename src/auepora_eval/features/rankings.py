@@ -293,9 +293,8 @@ def _gold_column(
     kinds = set(map(type, gold))
     if kinds <= {list, tuple}:
         return GoldLists(gold)  # type: ignore[arg-type]
-    if kinds <= {set, frozenset}:
-        return gold  # type: ignore[return-value]
-    if kinds == {dict} and _are_plain_levels(list(chain.from_iterable(map(dict.values, gold)))):  # type: ignore[arg-type]
+    is_plain = kinds == {dict} and _are_plain_levels(list(chain.from_iterable(map(dict.values, gold))))  # type: ignore[arg-type]
+    if is_plain or kinds <= {set, frozenset}:
         return gold  # type: ignore[return-value]
     _reject_strings("gold", gold, kinds, ids)
     return [_as_gold(entry, query) for entry, query in zip(gold, ids, strict=True)]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from ..errors import BadValueError, JudgeError
 from ..net.retry import is_transient, retry_after
@@ -467,8 +467,7 @@ def read_answer(answer: Mapping[str, Any], request: JudgeRequest, raw: str = "")
 def named_answer(reply: Judgement, group: JudgeRequest, request: JudgeRequest) -> Mapping[str, Any]:
     """What the reply to a group has about one of its questions."""
     (name,) = (name for name, question in named_questions(group).items() if question == request.questions[0])
-    answer: Mapping[str, Any] = reply.answer["answers"][name]
-    return answer
+    return cast("Mapping[str, Any]", reply.answer["answers"][name])
 
 
 def answers_all(judgement: Judgement) -> bool:

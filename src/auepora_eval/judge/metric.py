@@ -20,7 +20,7 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.general_derivation import judged_derivation
-from ..core.metric_hooks import failure_message
+from ..core.metric_hooks import asks_models, failure_message
 from ..core.metric_metadata import REMOVED_SAMPLE_HOOKS
 from ..core.metrics_base import BatchMetric, Metric, check_score, declare, exception_outcome, precheck, sample_rows
 from ..core.registry import Use
@@ -190,6 +190,11 @@ def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
         yield metric
     for part in metric.inner_metrics():
         yield from judged_parts(part)
+
+
+def needs_calls(metric: BatchMetric, around: ExplainContext) -> bool:
+    """Whether computing an outcome again would call a judge, or a model that must not be called."""
+    return any(True for _ in judged_parts(metric)) or (asks_models(metric) and not around.may_call_models)
 
 
 def same_family_warnings(metrics: Iterable[Metric], described: object) -> list[str]:

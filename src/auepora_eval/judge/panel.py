@@ -97,9 +97,8 @@ def has_votes(schema: Mapping[str, Any]) -> bool:
     """Whether a reply has anything to vote on, besides free text."""
     for inner in _properties(schema).values():
         items = inner.get("items", {})
-        if inner.get("type") == "boolean" or "enum" in inner or _is_number(inner) or _is_number(items):
-            return True
-        if items.get("type") == "object" and has_votes(items):
+        is_decided = inner.get("type") == "boolean" or "enum" in inner or _is_number(inner) or _is_number(items)
+        if is_decided or (items.get("type") == "object" and has_votes(items)):
             return True
     return False
 

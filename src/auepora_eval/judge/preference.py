@@ -397,7 +397,6 @@ def _first_wins(queries: Sequence[QueryPreference], units: Ints) -> tuple[float 
                 owners.append(unit)
     if not first_won:
         return None, None, 0
-    values = np.array(first_won)
     # The two orders of a pair are one cluster: a consistent judge gives one first and one second.
-    interval = mean_interval(values, clusters=np.array(owners, dtype=np.intp), lowest=0.0, highest=1.0)
+    interval = mean_interval(np.array(first_won), clusters=np.array(owners, dtype=np.intp), lowest=0.0, highest=1.0)
     return math.fsum(first_won) / len(first_won), interval, len(first_won)

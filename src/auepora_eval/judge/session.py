@@ -537,9 +537,7 @@ class JudgeSession(PanelClient):
     def _record(self, critic: Critic, request: JudgeRequest, result: CallResult, *, shared: bool) -> Judgement:
         """Record the result of a request; return the judgement or raise the error."""
         judgement, error = result.judgement, result.error
-        outcome: dict[str, Any] = {"answer": None}
-        if judgement is not None:
-            outcome = self._judgement_fields(judgement)
+        outcome: dict[str, Any] = {"answer": None} if judgement is None else self._judgement_fields(judgement)
         if error is not None:
             outcome |= {"reason": error.reason, "message": self._secrets.message(error.message)}
             outcome["raw"] = None if error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS]

@@ -137,6 +137,7 @@ class AnnotatedMetric(ConfiguredMetric, SampleMetric):
 class EvidenceMetric(BatchMetric):
     """A metric of an answer and its evidence: the first ``k`` retrieved documents, or the relevant ones."""
 
+    target = TargetCategory.GENERATION_FAITHFULNESS
     evidence_source: Source = "retrieved"
     k: int | None
 

@@ -358,9 +358,8 @@ class BleuScore(ReferencedMetric):
 @lru_cache
 def _sacrebleu_rule(tokenize: str, lowercase: bool) -> Tokenizer:
     """One of sacrebleu's own tokenisers."""
-    purpose = f"BLEU's tokeniser '{tokenize}'"
     bleu = MissingDependencyError.import_module(
-        "sacrebleu.metrics.bleu", package="sacrebleu", purpose=purpose, install="sacrebleu"
+        "sacrebleu.metrics.bleu", package="sacrebleu", purpose=f"BLEU's tokeniser '{tokenize}'", install="sacrebleu"
     )
     names = sorted(bleu.BLEU.TOKENIZERS)
     if tokenize not in names:

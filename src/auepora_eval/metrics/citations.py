@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated, ClassVar, Literal
@@ -160,9 +160,7 @@ class CitationCoverage(CitationMetric):
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""
-        known: Set[str] = self._known
-        if self.corpus_ids is None:
-            known = {item.doc.doc_id for item in output.retrieved}
+        known = {item.doc.doc_id for item in output.retrieved} if self.corpus_ids is None else self._known
         marks = dict.fromkeys(cited, "unknown") | dict.fromkeys(cited & known, "known")
         corpus = "what was retrieved" if self.corpus_ids is None else "the corpus given"
         add_table(f"Compared with {corpus}", ("cited", "is"), sorted(marks.items()))

@@ -339,6 +339,7 @@ def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[
 class ContextClaimMetric(ClaimMetric):
     """A metric over claims and what the first ``k`` retrieved documents support of them."""
 
+    target = TargetCategory.GENERATION_FAITHFULNESS
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
@@ -389,7 +390,6 @@ class ClaimFaithfulness(EvidenceClaimMetric):
     is of the verdicts that the judge returned, however many; here a verdict for every claim is a must.
     """
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reference="Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)",
     )
@@ -403,7 +403,6 @@ class ClaimFaithfulness(EvidenceClaimMetric):
 class _ReferencedGrounding(EvidenceClaimMetric):
     """A metric over the answer's claims, the documents and the reference."""
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         skip_reasons={
             "no_reference": "the sample has no reference answer",
@@ -483,7 +482,6 @@ class NoiseSensitivity(ContextClaimMetric):
     noise: Literal["both", "relevant", "irrelevant"] = field(default="both", kw_only=True)
     """The documents whose noise counts."""
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         controls={},  # claims that no document supports do not count
         skip_reasons={
@@ -551,6 +549,7 @@ class ReferenceClaimMetric(ClaimMetric):
             "no_reference": "the sample has no reference answer",
             **ClaimMetric.metadata.skip_reasons,
         },
+        reference="Ru et al. 2024 (RAGChecker)",
     )
 
 
@@ -568,10 +567,6 @@ class ClaimPrecision(ReferenceClaimMetric):
     is skipped: RAGChecker's code gives it 0. ragas' `factual_correctness` in its mode `precision` is the same, rounded
     to two digits.
     """
-
-    metadata = declare(
-        reference="Ru et al. 2024 (RAGChecker)",
-    )
 
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the answer's claims."""
@@ -597,7 +592,6 @@ class ClaimRecall(ReferenceClaimMetric):
             "no_response": "no answer was asked for",
             "no_reference_claims": "the reference claims nothing",
         },
-        reference="Ru et al. 2024 (RAGChecker)",
     )
 
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
@@ -624,7 +618,6 @@ class ClaimF1(ReferenceClaimMetric):
 
     metadata = declare(
         skip_reasons=ClaimRecall.metadata.skip_reasons,
-        reference="Ru et al. 2024 (RAGChecker)",
         signature={"beta": SignatureOption("beta", unless=1)},
     )
     _dimension_names = ("precision", "recall")
@@ -735,7 +728,6 @@ class ContextUtilisation(EvidenceClaimMetric):
     `judged_context_precision` with `against: answer`.
     """
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         output_skips=frozenset({"nothing_to_use"}),
         skip_reasons={

@@ -56,7 +56,6 @@ class LLMFaithfulnessScore(EvidenceMetric, RatingMetric):
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         skip_reasons={
@@ -214,9 +213,7 @@ class LLMAnswerQuality(RatingMetric):
 
 def _check_dimensions(value: object) -> tuple[str, ...]:
     """Dimensions as ``name`` or ``name: description``, from a list of either, or from a mapping."""
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, Mapping):
+    if isinstance(value, (str, Mapping)):
         value = [value]
     if not isinstance(value, Sequence):
         raise BadTypeError(f"dimensions must be a list of names, not {value!r:.80}")

@@ -42,7 +42,6 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
     tokenizer: str = field(default="auto", kw_only=True)
     """How answer and documents are cut into tokens; by default the script of the documents decides."""
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         output_skips=frozenset({"empty_answer", "too_short", "no_text", "no_content"}),

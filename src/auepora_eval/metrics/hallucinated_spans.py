@@ -16,7 +16,7 @@ from ..core.metrics_base import declare
 from ..core.reduce import Clusters
 from ..core.registry import Use, parse_use, register, resolve
 from ..core.scores import AnswerSpans, MarkedSpan, Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError
 from ..features.embeddings import InferenceFailure, cached_inference
 from ..features.texts import Source, answers, evidence_texts
@@ -109,7 +109,6 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
     evidence_source: Source = field(default="retrieved", kw_only=True)
     min_span: PositiveInt = field(default=1, kw_only=True)
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         output_skips=frozenset({"empty_answer", "no_text"}),

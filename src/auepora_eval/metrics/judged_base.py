@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from ..core.batch import Batch
 from ..core.conventions import SignatureOption
 from ..core.derivation import (
     NO_CONTEXT,
-    Cell,
     Derivation,
     DerivationBuilder,
     ExplainContext,
@@ -227,7 +226,6 @@ def _spread(
 
 # --- the base class --------------------------------------------------------------------------------------------------
 
-MetricT = TypeVar("MetricT", bound="RepeatedJudgementMetric")
 Judged = tuple[int, Any, Rating]
 """The number of a repeat, what was judged in it, and its rating."""
 
@@ -476,7 +474,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The stored ratings, rescaled to [0, 1], and their mean; ``None`` for a metric that asks for no ratings."""
         if type(self).question is RepeatedJudgementMetric.question:
             return None
-        metric = with_replay_critics(self, around.judgements)
+        metric = self._with_replay_critics(around.judgements)
         steps = DerivationBuilder()
         question = metric._known_outcome(sample, output) or metric.question(sample, output)
         if not isinstance(question, RatingPrompt):
@@ -493,13 +491,18 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
                 steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
         add_judgements(steps, around.judgements)
         scores = [metric.combine(rating.values) for _, _, rating in judged]
-        rows: list[tuple[Cell, ...]] = []
-        for (repeat, _, rating), score in zip(judged, scores, strict=True):
-            rows.append((repeat + 1, *rating.values, score))
+        rows = [(repeat + 1, *rating.values, score) for (repeat, _, rating), score in zip(judged, scores, strict=True)]
         aggregation = getattr(metric, "aggregation", "")
         title = question.scale.conversion + (f", combined by {aggregation}" if aggregation else "")
         steps.table(title, ("time", *question.scored_names, "together"), rows)
         return add_mean_step(steps, scores)
+
+    def _with_replay_critics(self, judgements: Sequence[SampleJudgement]) -> Self:
+        """A copy with critics of the kind that made these judgements: requests depend on it."""
+        twin = copy.copy(self)
+        for option, prompt in self._judging_prompts().items():
+            object.__setattr__(twin, option, make_replay_critic(judgements, prompt.id))
+        return twin
 
     def _replayed(
         self, sample: EvaluationSample, output: SystemOutputs, judgements: Sequence[SampleJudgement]
@@ -509,14 +512,6 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         found = repeats or ()
         judged = [(repeat, subject, rating) for repeat, (subject, rating) in found if isinstance(rating, Rating)]
         return judged or None
-
-
-def with_replay_critics(metric: MetricT, judgements: Sequence[SampleJudgement]) -> MetricT:
-    """A copy of a metric with critics of the kind that made these judgements: requests depend on it."""
-    twin = copy.copy(metric)
-    for option, prompt in metric._judging_prompts().items():
-        object.__setattr__(twin, option, make_replay_critic(judgements, prompt.id))
-    return twin
 
 
 def _note_families(metric: RepeatedJudgementMetric, batch: Batch) -> None:

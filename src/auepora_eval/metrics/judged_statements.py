@@ -36,7 +36,7 @@ from ..judge.support import (
     resolve_verifier,
     verifier_name,
 )
-from .judged_base import RepeatedJudgementMetric, exact_fraction, with_replay_critics
+from .judged_base import RepeatedJudgementMetric, exact_fraction
 
 # --- texts that statements are extracted from or compared with, each with a display name -----------------------------
 
@@ -194,7 +194,7 @@ class StatementMetric(RepeatedJudgementMetric):
             return steps.finish(f"No calls were needed: {format_number(value)}", value)
         if known is not None or (self._uses_nli and not around.may_call_models):
             return None
-        judged = with_replay_critics(self, around.judgements)._replayed(sample, output, around.judgements)
+        judged = self._with_replay_critics(around.judgements)._replayed(sample, output, around.judgements)
         if judged is None:
             return None
         self._add_input_steps(steps, sample, output, [evaluation for _, evaluation, _ in judged])

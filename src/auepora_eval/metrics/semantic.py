@@ -162,8 +162,7 @@ class TextPairMetric(SemanticMetricBase):
 def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
     """The cosines of text pairs by an embedder."""
     vectors = embed_texts(batch, embed, [list(chain.from_iterable(pairs)) for pairs in rows])
-    flat = list(chain.from_iterable(rows))
-    found = text_cosines(vectors, flat)
+    found = text_cosines(vectors, list(chain.from_iterable(rows)))
     # The answer is in every pair of its row; its truncation is counted once.
     cut = [
         vectors.was_cut(compared) + (place == 0 and vectors.was_cut(answer))
@@ -533,7 +532,6 @@ class NliGrounding(EvidenceMetric, AnswerMetric):
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
-    target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         output_skips=frozenset({"empty_answer", "no_text"}),

@@ -24,7 +24,6 @@ from ..core.derivation import (
 )
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
 from ..core.metric_hooks import (
-    asks_models,
     base_name,
     for_samples,
     is_paired,
@@ -51,7 +50,7 @@ from ..core.slices import Rows, group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, response_text
 from ..errors import BadTypeError, BadValueError
 from ..features.matching import GoldRank, first_gold_rank, has_spans
-from ..judge.metric import judged_parts
+from ..judge.metric import needs_calls
 from ..options import PositiveInt
 from .retrieval import HitRateAtK
 
@@ -85,8 +84,7 @@ class GoldHitAtK(HitRateAtK):
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition: by ids, else by the rank from which enough of a gold span is covered."""
         by_id = super().reference(sample, output)
-        is_id = self.active_conventions.match == "id"
-        if not is_id or by_id.status is not Status.SCORED or not has_spans(sample):
+        if self.active_conventions.match != "id" or by_id.status is not Status.SCORED or not has_spans(sample):
             return by_id
         found, hit = self._rank(sample, output), float(self._hits(sample, output))
         if found.by != "id":
@@ -116,22 +114,17 @@ def inner_score(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> tuple[str, float | None]:
     """The outcome of one sample under another metric, and the value it counts at."""
-    if _needs_model_call(metric, around):
+    if needs_calls(metric, around):
         return "not computed again", None
     scores = apply_failure_policy(metric, Batch([sample], [output]))
     return scores.outcomes[0], scores[0]
-
-
-def _needs_model_call(metric: BatchMetric, around: ExplainContext) -> bool:
-    """Whether computing it again would call a judge, or a model that must not be called."""
-    return any(True for _ in judged_parts(metric)) or (asks_models(metric) and not around.may_call_models)
 
 
 def inner_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Derivation:
     """The steps of another metric, if it has a score; else its outcome and value."""
-    if output is not None and (is_paired(metric) or _needs_model_call(metric, around)):
+    if output is not None and (is_paired(metric) or needs_calls(metric, around)):
         return metric.explain(sample, output, around)
     outcome, value = inner_score(metric, sample, output, around)
     if outcome == Status.SCORED.name.lower() and output is not None:

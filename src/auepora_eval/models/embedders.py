@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -416,8 +416,7 @@ class PythonEmbedder:
         """The vectors of some texts."""
         made = self._load()
         if hasattr(made, "embed_batch"):
-            found: EmbeddingBatch = made.embed_batch(texts)
-            return found
+            return cast("EmbeddingBatch", made.embed_batch(texts))
         rows = made(texts)
         return EmbeddingBatch(rows if hasattr(rows, "shape") else list(rows), [False] * len(texts))
 
@@ -497,8 +496,7 @@ def _is_model(thing: Any) -> bool:
 
 def resolve_embedder(option: Any, *, what: str = "embed_fn") -> EmbedFunction:
     """The embedder that an option stands for, resources resolved."""
-    found: EmbedFunction = parse_embedder(resolve(option, what=what), what=what)
-    return found
+    return cast("EmbedFunction", parse_embedder(resolve(option, what=what), what=what))
 
 
 def embedder_name(option: Any) -> str:

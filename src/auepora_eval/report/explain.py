@@ -26,7 +26,6 @@ from ..core.derivation import (
 )
 from ..core.general_derivation import sample_outcome
 from ..core.metric_hooks import (
-    asks_models,
     decides_tokens,
     failure_message,
     joins_repeats,
@@ -40,7 +39,7 @@ from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..engine.repeats import join_scores
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.grades import CorrectedGold, CorrectionLog
-from ..judge.metric import judged_parts
+from ..judge.metric import judged_parts, needs_calls
 from ..render.block_report import BlockReport
 from ..render.blocks import (
     Block,
@@ -330,11 +329,6 @@ def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgeme
     )
 
 
-def _needs_calls(metric: BatchMetric, context: ExplainContext) -> bool:
-    """Whether recomputing the outcome would call a judge or a model."""
-    return any(True for _ in judged_parts(metric)) or (asks_models(metric) and not context.may_call_models)
-
-
 def _explain_answer(
     metric: BatchMetric | None,
     sample: EvaluationSample,
@@ -346,7 +340,7 @@ def _explain_answer(
     """The outcome of one answer, recomputed where no call is needed, and its derivation."""
     skip_reasons = {} if metric is None else metric.metadata.skip_reasons
     outcome, value = stored or _default_outcome(output), context.stored_score
-    if metric is not None and not _needs_calls(metric, context):
+    if metric is not None and not needs_calls(metric, context):
         with suppress(AueporaError):  # a resource it needs is not available
             if (scores := sample_outcome(metric, sample, output, context)) is not None:
                 outcome, value = scores.outcomes[0], scores[0]

@@ -158,8 +158,7 @@ def marked_sentences(text: str, ids: Sequence[str], style: Style = "auto") -> tu
     Faust is by Goethe. [0]
     It has two parts. [1, None]
     """
-    reader = _MarkReader(ids, style)
-    plain, marks = _strip_marks(text, reader)
+    plain, marks = _strip_marks(text, _MarkReader(ids, style))
     spans = sentence_spans(plain)
     if not spans:
         return ()

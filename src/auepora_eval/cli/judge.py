@@ -21,15 +21,13 @@ from .judge_options import (
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
-    echo_usage,
     judge_options,
     judge_policy,
     judging_options,
     limit_options,
     make_judge_session,
-    preview_text,
 )
-from .judgements import usage_text
+from .judge_usage import echo_usage, preview_text, usage_text
 from .main import LazyGroup
 from .options import (
     complete_run,

@@ -16,7 +16,7 @@ import click
 from ..core.metrics_base import BatchMetric
 from ..core.registry import Spec, metric, single_specs
 from ..render.terminal import progress
-from .console import echo_err, json_text
+from .console import echo_err
 from .options import grouped_options
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..core.types import TargetCategory
     from ..engine.executors import Executor, Scorable, ScoredBatch
     from ..judge.critic import JudgePolicy
-    from ..judge.preview import Preview
     from ..judge.session import JudgeSession
     from ..plan.resources import PlannedJudges
 
@@ -239,22 +238,6 @@ def judge_policy(judges: PlannedJudges, store: Path | None = None) -> JudgePolic
     return judges.settings.policy_for(store or default_store(None, judges.store), judges.folder)
 
 
-def attach_usage(results: Results, session: JudgeSession) -> None:
-    """Add the judge usage to the results and print it."""
-    from ..runs.judging import record_usage
-
-    record_usage(results, session.usage_log)
-    echo_usage(session)
-
-
-def echo_usage(session: JudgeSession) -> None:
-    """Print the judge usage, if a judge was needed."""
-    from .judgements import usage_text
-
-    if session.usage_log.total.judgements:
-        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
-
-
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
     """A session with these judges that shows its progress."""
     from ..judge.session import JudgeSession
@@ -381,14 +364,6 @@ class ScoringProgress:
 
     def _failed_note(self) -> str:
         return ", ".join(filter(None, [self._look, f"{self._failed} failed" if self._failed else ""]))
-
-
-def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = (), first: int = 0) -> str:
-    """The estimate of judge calls and cost, as text or JSON; so many of the notes come before it."""
-    if as_json:
-        return json_text({**found.to_dict(), "remarks": list(notes)})
-    estimate = found.to_text() if found.metrics else "no metric asks a judge"
-    return "\n\n".join([*notes[:first], estimate, *notes[first:]])
 
 
 # --- exit codes of a run ---------------------------------------------------------------------------------------------

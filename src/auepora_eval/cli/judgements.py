@@ -14,22 +14,6 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 
-def usage_text(usage: Mapping[str, Any]) -> str:
-    """Judge usage in one line."""
-    failed = sum((usage.get("failed") or {}).values())
-    parts = [f"{usage.get('judgements', 0):,} judgements", f"{usage.get('calls', 0):,} calls"]
-    if usage.get("cached"):
-        parts.append(f"{usage['cached']:,} from the cache")
-    if failed:
-        parts.append(f"{failed:,} failed")
-    tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-    if any(tokens):
-        parts.append(f"{tokens[0]:,} + {tokens[1]:,} tokens")
-    if usage.get("cost") is not None:
-        parts.append(f"cost {usage['cost']:.4g}")
-    return ", ".join(parts)
-
-
 def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
     """The judgements of one sample, as JSON-compatible dicts; members of a panel in its own order."""
     from ..report.explain import in_panel_order

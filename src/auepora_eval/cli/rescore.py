@@ -16,11 +16,11 @@ from .judge_options import (
     add_judged,
     exit_with_errors,
     judge_options,
-    preview_text,
     run_failure,
     scoring_judge_options,
     stop_options,
 )
+from .judge_usage import preview_text
 from .options import (
     ExecutorChoice,
     complete_run,

@@ -22,11 +22,11 @@ from .judge_options import (
     JudgingOptions,
     StopOptions,
     exit_with_errors,
-    preview_text,
     run_failure,
     scoring_judge_options,
     stop_options,
 )
+from .judge_usage import preview_text
 from .options import (
     ExecutorChoice,
     all_option,

@@ -17,12 +17,10 @@ from .judge_options import (
     JudgingOptions,
     ScoringProgress,
     add_judged,
-    attach_usage,
     exit_with_errors,
     judge_options,
     judge_policy,
     make_judge_session,
-    preview_text,
     scoring_judge_options,
 )
 from .options import (
@@ -258,6 +256,8 @@ def command(
     echo_err(*alias_notes(specs, rules))
     chosen = _build_metrics(specs, rules, judges, need_key=not judging.preview)
     if judging.preview:
+        from .judge_usage import preview_text
+
         write_out(preview_text(estimate_judging(data, chosen, options, judges), as_json=form == "json"), output)
         return
     results = _score(data, chosen, options, executor=executor, judges=judges)
@@ -377,6 +377,8 @@ def _score(
     if data.resumed:
         echo_err(f"{data.resumed:,} of {data.total:,} samples were read from the checkpoint {data.parts}")
     if session is not None:
+        from .judge_usage import attach_usage
+
         attach_usage(results, session)
     warn_unmatched_ids(data.missing, data.unknown, total=data.total or 0, conventions=options.conventions)
     return results

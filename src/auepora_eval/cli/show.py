@@ -40,7 +40,8 @@ from ..store.records import RunRecord, conventions_label, plan_conventions
 from ..store.runs import RunStore, result_summaries
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .judgements import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
+from .judge_usage import usage_text
+from .judgements import failure_text, judge_failures, judgements_text, sample_judgements
 from .options import (
     ALL_TABLES,
     complete_run,

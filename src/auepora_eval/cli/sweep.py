@@ -13,7 +13,8 @@ from ..plan.sweep import SweepOptions
 from ..render.terminal import blocks_text, progress
 from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .help_pages import Command
-from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options, preview_text
+from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
+from .judge_usage import preview_text
 from .options import (
     grouped_options,
     open_store,

@@ -30,8 +30,8 @@ LAYERS = (
 RE_EXPORTS = (
     "annotate", "annotate.agreement", "annotate.bias", "annotate.calibration", "annotate.corrections", "annotate.draws",
     "annotate.relevance", "core.errors", "core.runner", "metrics.additional", "metrics.generation_overlap",
-    "metrics.generation_semantic", "metrics.generation_text", "metrics.retrieval_basic", "metrics.retrieval_eval",
-    "metrics.retrieval_ranking", "reporting", "reporting.plots", "reporting.tables",
+    "metrics.generation_semantic", "metrics.generation_text", "metrics.k_policy", "metrics.retrieval_basic",
+    "metrics.retrieval_eval", "metrics.retrieval_ranking", "reporting", "reporting.plots", "reporting.tables",
 )  # fmt: skip
 """Modules at the paths of the seeds or of earlier versions: a docstring, imports and ``__all__``.
 

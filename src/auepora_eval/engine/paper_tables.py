@@ -17,7 +17,7 @@ from ..core.conventions import Conventions
 from ..core.metrics_base import Metric
 from ..core.registry import metric
 from ..errors import BadTypeError, BadValueError
-from ..metrics.k_policy import ALL, PRIMARY_K, CutOff, cut_of
+from .cut_offs import ALL, PRIMARY_K, CutOff, cut_of
 from .evaluate import evaluate_rankings
 
 Row = Mapping[str, Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.readability import FIGURES, count_figures, module_places
 from tools.source_tree import MODULES, REPO, ROOT, count_lines, module_name, module_statements, parse, statements
 
-MAX_STATEMENTS = 70_923
+MAX_STATEMENTS = 70_864
 """Of the source tree. It moves by the budget of new statements that an issue names, and by nothing else.
 
 1,105 of it are above these budgets (sweeps, benchmarks, short output, reading tables, and the imports of the smaller

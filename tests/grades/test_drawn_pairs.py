@@ -130,7 +130,8 @@ def test_some_grades_correct_the_model(auepora: Cli) -> None:
     assert low <= precision["value"] <= high
     assert high - low < precision["interval"][1] - precision["interval"][0]
     # In the rows of three metrics, and once in full below the table, where the rows have no room for it.
-    assert auepora("show", "bm25")[1].count("corrected: people graded 40 of 48") == 4
+    shown = auepora("show", "bm25")[1]
+    assert (shown.count("corrected: people"), shown.count("people graded 40 of 48") > 0) == (4, True)
 
 
 def test_a_difference_uses_the_same_grades(auepora: Cli) -> None:

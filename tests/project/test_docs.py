@@ -121,6 +121,7 @@ def test_every_block_runs(
     # `crosscheck` of all metrics takes seconds; a slow test does it.
     few = {name: metric_infos()[name] for name in ("mrr", "recall", "embedding_context_redundancy")}
     monkeypatch.setattr("auepora_eval.crosscheck.metric_infos", lambda: few)
+    monkeypatch.delitem(sys.modules, "my_rag", raising=False)  # that of another test in this process
     names: dict[str, object] = {"__name__": "__docs__"}
     demo: list[str] = []
     for language, name, code in BLOCK.findall(page.read_text(encoding="utf-8")):

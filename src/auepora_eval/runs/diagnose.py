@@ -669,7 +669,7 @@ def diagnose(
         concurrency: The most calls in flight.
         tags: Of the runs.
         resume: Whether an interrupted diagnosis is continued.
-        progress: Functions that are told how far it is.
+        progress: Functions that get the progress.
 
     Returns:
         The runs of the arms, and the numbers.
